@@ -147,12 +147,13 @@ fn build(target: &str) -> Result<PathBuf, String> {
 
 fn host() -> Result<String, String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let told = Command::new(rustc)
+    let reported = Command::new(rustc)
         .arg("-vV")
         .output()
         .map_err(|why| format!("rustc: {why}"))?;
-    let told = String::from_utf8_lossy(&told.stdout).into_owned();
-    told.lines()
+    let reported = String::from_utf8_lossy(&reported.stdout).into_owned();
+    reported
+        .lines()
         .find_map(|line| line.strip_prefix("host: "))
         .map(str::to_owned)
         .ok_or_else(|| "rustc -vV names no host".into())
@@ -160,7 +161,7 @@ fn host() -> Result<String, String> {
 
 /// What libFuzzer tells, of which the last counts.
 #[derive(Default)]
-struct Told {
+struct Reported {
     features: String,
     heap: String,
     executions: String,
@@ -170,7 +171,7 @@ struct Told {
     input: Option<String>,
 }
 
-impl Told {
+impl Reported {
     fn hear(&mut self, line: &str) {
         let after = |key: &str| line.split_once(key).map(|(_, rest)| rest.trim().to_owned());
         let places = [
@@ -198,11 +199,11 @@ fn watch(command: &mut Command, target: &str) -> Outcome {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|why| format!("{target}: {why}"))?;
-    let mut told = Told::default();
+    let mut reported = Reported::default();
     let mut tail = VecDeque::new();
     for line in BufReader::new(child.stderr.take().ok_or("no pipe to the fuzzer")?).split(b'\n') {
         let line = String::from_utf8_lossy(&line.map_err(|why| why.to_string())?).into_owned();
-        told.hear(&line);
+        reported.hear(&line);
         // The fuzzer says so at powers of two.
         if line.contains("pulse") {
             eprintln!("{line}");
@@ -218,13 +219,13 @@ fn watch(command: &mut Command, target: &str) -> Outcome {
     }
     println!(
         "{target}: executions {}, {} a second, slowest {} s, features {}",
-        told.executions, told.rate, told.slowest, told.features
+        reported.executions, reported.rate, reported.slowest, reported.features
     );
     println!(
         "{target}: heap of one run {}; process {} MiB",
-        told.heap, told.resident
+        reported.heap, reported.resident
     );
-    match (status.success(), told.input) {
+    match (status.success(), reported.input) {
         (true, _) => {
             println!("{target}: findings none");
             Ok(())

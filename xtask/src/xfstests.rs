@@ -279,8 +279,8 @@ impl Place {
             .env("SCRATCH_DEV", at("scratch.toml"))
             .env("SCRATCH_MNT", at("scratch"));
         command.env("RESULT_BASE", &self.kept).env("LC_ALL", "C");
-        let told = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-        told.map_err(|why| format!("unshare (as root): {why}"))
+        let reported = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        reported.map_err(|why| format!("unshare (as root): {why}"))
     }
 
     /// What ended otherwise than by being unmounted.

@@ -27,12 +27,12 @@ pub fn replay<D: BlockDevice>(
     disk: &mut D,
     mut keep: impl FnMut(usize, Lba) -> bool,
 ) -> Result<(), BlockError> {
-    let settled = records
+    let applied = records
         .iter()
         .rposition(|record| *record == Record::Flush)
         .map_or(0, |last| last + 1);
     for (index, record) in records.iter().enumerate() {
-        if index < settled {
+        if index < applied {
             record.apply(disk)?;
         } else {
             record.apply_torn(disk, |lba| keep(index, lba))?;
@@ -123,9 +123,9 @@ impl CutId {
 /// variants each.
 pub struct Cuts<'a, D> {
     records: &'a [Record],
-    /// The medium with the first `settled` changes on it.
+    /// The medium with the first `applied` changes on it.
     disk: D,
-    settled: usize,
+    applied: usize,
     next: CutId,
     seed: u64,
     variants: u32,
@@ -138,7 +138,7 @@ impl<'a, D: BlockDevice + Clone> Cuts<'a, D> {
         Self {
             records,
             disk: base,
-            settled: 0,
+            applied: 0,
             next: CutId { cut: 0, variant: 0 },
             seed,
             variants,
@@ -146,16 +146,16 @@ impl<'a, D: BlockDevice + Clone> Cuts<'a, D> {
     }
 
     fn make(&mut self, id: CutId) -> Result<D, BlockError> {
-        let pending = &self.records[self.settled..id.cut];
+        let pending = &self.records[self.applied..id.cut];
         if pending.last() == Some(&Record::Flush) {
             pending
                 .iter()
                 .try_for_each(|record| record.apply(&mut self.disk))?;
-            self.settled = id.cut;
+            self.applied = id.cut;
             return Ok(self.disk.clone());
         }
         let mut disk = self.disk.clone();
-        for (index, record) in (self.settled..).zip(pending) {
+        for (index, record) in (self.applied..).zip(pending) {
             record.apply_torn(&mut disk, |lba| id.keeps(self.seed, index, lba))?;
         }
         Ok(disk)
@@ -171,7 +171,7 @@ impl<D: BlockDevice + Clone> Iterator for Cuts<'_, D> {
             return None;
         }
         let state = self.make(id).map(|disk| (id, disk));
-        let more = id.variant + 1 < self.variants && self.settled < id.cut;
+        let more = id.variant + 1 < self.variants && self.applied < id.cut;
         self.next = if more {
             CutId {
                 variant: id.variant + 1,
@@ -314,9 +314,9 @@ mod tests {
             (0..=60).collect()
         );
         for cut in 0..=60 {
-            let settled = cut == 0 || log.records()[cut - 1] == Record::Flush;
+            let applied = cut == 0 || log.records()[cut - 1] == Record::Flush;
             let states = ids.iter().filter(|id| id.cut == cut).count();
-            assert_eq!(states, if settled { 1 } else { 2 }, "cut {cut}");
+            assert_eq!(states, if applied { 1 } else { 2 }, "cut {cut}");
             if cut > 0 {
                 log.records()[cut - 1].apply(&mut device).unwrap();
             }

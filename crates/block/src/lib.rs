@@ -321,9 +321,9 @@ pub trait BlockDevice {
     /// Returns the shape of the whole disk.
     fn geometry(&self) -> &BlockGeometry;
 
-    /// A request for this sector will come soon, after at most a few others: whoever keeps a large
-    /// map may fetch its entry meanwhile. Only a hint, for the simulation's own speed; it changes
-    /// nothing that can be observed.
+    /// A request for this sector will come soon, after at most a few others: a device with a large
+    /// map may prefetch its entry. Only a hint, for the simulation's own speed; it changes nothing
+    /// that can be observed.
     fn expect(&mut self, lba: Lba) {
         let _ = lba;
     }

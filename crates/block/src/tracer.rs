@@ -16,7 +16,7 @@ pub struct Event {
 #[derive(Clone, Debug)]
 pub struct Sink<F>(F);
 
-/// A device whose every request `F` is told.
+/// A device that reports every request to `F`.
 pub type Tracer<D, F> = Hooked<D, Sink<F>>;
 
 impl<D, F: FnMut(&Event)> Hooked<D, Sink<F>> {

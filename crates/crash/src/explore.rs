@@ -75,7 +75,7 @@ pub fn replay<S: Subject>(
             cuts: Vec::new(),
             ..id.clone()
         },
-        told: String::new(),
+        reported: String::new(),
     };
     let mut base = bench.origin.fork()?;
     let mut life = match bench.run(&ops)? {
@@ -109,7 +109,7 @@ pub fn replay<S: Subject>(
         if let Some(failure) = failure {
             return Ok(Some(bench.walker.violation(
                 &next,
-                &place.told,
+                &place.reported,
                 &life,
                 at,
                 failure,

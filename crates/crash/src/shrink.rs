@@ -14,7 +14,7 @@ use crate::plan::Cuts;
 use crate::subject::{Kind, Subject};
 use crate::walk::Place;
 
-/// Chip operations told before the cut.
+/// The most chip operations listed before the cut.
 const TOLD: usize = 12;
 
 /// Shrinks the case of one violation of the whole run.

@@ -62,8 +62,8 @@ pub trait Oracle<Device, Op>: Clone + Send + Sync {
     /// The power was cut: anything not promised may be lost.
     fn cut(&mut self);
 
-    /// Reads and compares everything. After a cut, any allowed state passes and becomes the expected
-    /// one. Without a cut, only the newest state passes.
+    /// Reads and compares everything. After a cut, any allowed state passes and becomes the
+    /// expected one. Without a cut, only the newest state passes.
     fn check(&mut self, device: &mut Device) -> Result<(), Failure>;
 }
 

@@ -1,6 +1,6 @@
 //! Edits of a disk: words, bytes and sectors, mostly where structure lies.
 //!
-//! *Knows nothing of* formats: a format gives its good volumes and mends its checksums.
+//! *Knows nothing of* formats: a format gives its good volumes and repairs its checksums.
 
 use crate::edit::{Edit, Script};
 use crate::strike::Strike;
@@ -172,7 +172,7 @@ pub struct Target {
     /// Returns good volumes to start from.
     pub seeds: fn() -> &'static [Disk],
     /// Makes checksums right again, unless the script says not to.
-    pub mend: fn(&mut Ram, Script<'_>),
+    pub repair: fn(&mut Ram, Script<'_>),
 }
 
 impl Target {
@@ -186,7 +186,7 @@ impl Target {
         let seeds = (self.seeds)();
         let mut disk = seeds[script.seed % seeds.len()].clone();
         script.edits().for_each(|edit| disk.edit(edit));
-        (self.mend)(&mut disk.ram, script);
+        (self.repair)(&mut disk.ram, script);
         disk
     }
 }

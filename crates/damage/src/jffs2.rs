@@ -115,7 +115,7 @@ fn seed(format: ImageFormat, options: Options) -> Seed {
     let mtd =
         Image::new(vec![0xFF; format.bytes(BLOCKS as u32) as usize], format).expect("whole blocks");
     let mut fs = Jffs2::mount(mtd, options).expect("an empty medium");
-    plant::plant(&mut fs, 8, 5000).expect("room for the tree");
+    plant::plant(&mut fs, 8, 5000).expect("space for the tree");
     fs.unmount().expect("a medium without faults");
     let raw = fs.into_mtd().into_backing();
     let page = format.page as usize;
@@ -258,7 +258,7 @@ impl Bytes {
             }
         }
         if edit.field & 0x80 == 0 {
-            self.mend(at);
+            self.repair(at);
         }
     }
 
@@ -283,7 +283,7 @@ impl Bytes {
             self.put32(version, self.get32(version).wrapping_add(value >> 8));
             self.nodes.push(to);
             if field & 0x80 == 0 {
-                self.mend(to);
+                self.repair(to);
             }
         }
     }
@@ -299,7 +299,7 @@ impl Bytes {
     }
 
     /// Makes a node's checksums right: of its data, its own, its head's.
-    fn mend(&mut self, at: usize) {
+    fn repair(&mut self, at: usize) {
         if at + HEAD > self.data.len() {
             return;
         }

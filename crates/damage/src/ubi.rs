@@ -121,7 +121,7 @@ fn medium(format: ImageFormat, options: Options) -> Vec<u8> {
         }
         Ok(ubi.detach()?.into_backing())
     };
-    fill().expect("a medium without faults, with room")
+    fill().expect("a medium without faults, with space")
 }
 
 fn edit(bytes: &mut [u8], page: usize, edit: Edit) {
@@ -165,7 +165,7 @@ fn edit(bytes: &mut [u8], page: usize, edit: Edit) {
         seal(&mut block[..HEADER_BYTES], HEADER_BYTES - 4);
         seal(&mut block[page..page + HEADER_BYTES], HEADER_BYTES - 4);
     }
-    mend(&mut block[behind..]);
+    repair(&mut block[behind..]);
 }
 
 fn seal(bytes: &mut [u8], at: usize) {
@@ -174,7 +174,7 @@ fn seal(bytes: &mut [u8], at: usize) {
 }
 
 /// Makes the checksums of what a block holds right, by its magic number.
-fn mend(data: &mut [u8]) {
+fn repair(data: &mut [u8]) {
     match &data[..4] {
         [0x7B, 0x11, 0xD6, 0x9F] => {
             data[8..12].fill(0);

@@ -173,8 +173,8 @@ impl<D: BlockDevice> Ext<D> {
     fn write_data(&mut self, number: u32, offset: u64, data: &[u8]) -> Result<usize, ExtError> {
         let done = self.write_file(number, offset, data)?;
         if done < data.len() && self.is_releasing() {
-            // A commit makes room for more.
-            self.settle_all()?;
+            // A commit frees space for more.
+            self.commit_all_releases()?;
             return match self.write_file(number, offset + done as u64, &data[done..]) {
                 Err(ExtError::Call(Errno::NoSpace | Errno::FileTooBig)) => Ok(done),
                 more => Ok(done + more?),

@@ -1,10 +1,9 @@
 //! Finds what is wrong with a volume.
 //!
-//! *Promises.* Every inode is visited once, every block of numbers or names once, whatever the
-//! volume says; memory is one bit a block, eight bytes an inode, the inodes of all directories and
-//! the names of one.
-//! At most [`FINDINGS_MAX`](crate::FINDINGS_MAX) findings are kept, the rest counted. Nothing is
-//! written.
+//! *Promises.* Every inode is visited once, every block of block pointers or names once, whatever
+//! the volume says; memory is one bit a block, eight bytes an inode, the inodes of all directories
+//! and the names of one. At most [`FINDINGS_MAX`](crate::FINDINGS_MAX) findings are kept, the rest
+//! counted. Nothing is written.
 
 use crate::{
     Ext, ExtError,

@@ -1,5 +1,5 @@
-//! Bringing what waits to the medium, in the order that the [crate](crate#power-loss) promises;
-//! with a journal see `journaled`.
+//! Writing dirty data to the medium, in the order that the [crate](crate#power-loss) promises; with
+//! a journal see `journaled`.
 
 use crate::{
     Ext, ExtError,
@@ -22,7 +22,7 @@ impl<D: BlockDevice> Ext<D> {
         self.store.barrier()
     }
 
-    /// Makes everything durable; nothing waits afterwards.
+    /// Makes everything durable; nothing is dirty afterwards.
     pub(crate) fn sync_all(&mut self) -> Result<(), ExtError> {
         self.put_counts()?;
         while self.store.cache.waiting() > 0 || self.is_releasing() {
@@ -35,7 +35,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// Commits until nothing more becomes free by it.
-    pub(crate) fn settle_all(&mut self) -> Result<(), ExtError> {
+    pub(crate) fn commit_all_releases(&mut self) -> Result<(), ExtError> {
         while self.is_releasing() {
             self.commit()?;
         }
@@ -67,7 +67,7 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
-    /// Brings all waiting metadata to the medium, with the contents to which it leads; everything
+    /// Writes all dirty metadata to the medium, with the contents to which it leads; everything
     /// written is durable afterwards.
     pub(crate) fn commit(&mut self) -> Result<(), ExtError> {
         if self.is_journaled() {
@@ -198,7 +198,7 @@ impl<D: BlockDevice> Ext<D> {
         self.store.cache.waiting() as u64 * u64::from(self.store.layout.block)
     }
 
-    /// Writes the oldest of what waits; gives by how many bytes less waits.
+    /// Writes the oldest dirty data; returns by how many bytes the dirty data shrank.
     pub(crate) fn write_oldest(&mut self, bytes: u64, until: Time) -> Result<u64, ExtError> {
         if self.is_journaled() {
             return self.write_oldest_journaled(bytes, until);

@@ -74,7 +74,7 @@ pub(crate) fn record(bytes: &[u8], at: usize, block: u32, types: bool) -> Result
         expected,
     };
     if at + HEADER > bytes.len() {
-        return Err(wrong("record", at, "room for 8 bytes"));
+        return Err(wrong("record", at, "space for 8 bytes"));
     }
     let inode = le32(bytes, at);
     let length = usize::from(le16(bytes, at + 4));
@@ -115,7 +115,7 @@ pub(crate) struct Found {
     pub before: Option<usize>,
 }
 
-/// Where in a block a record of `needed` bytes fits: the record that has room, and the bytes of
+/// Where in a block a record of `needed` bytes fits: the record that has space, and the bytes of
 /// that which it needs for itself.
 pub(crate) fn room(
     bytes: &[u8],
@@ -149,8 +149,7 @@ pub(crate) fn put_record(
     bytes[at + HEADER..at + HEADER + name.len()].copy_from_slice(name);
 }
 
-/// Blocks of a directory that cannot be had: the others are gone through before the first of these
-/// is told.
+/// Unreadable blocks of a directory: the others are listed before the first of these is reported.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     first: Option<ExtError>,
@@ -171,7 +170,7 @@ impl Failures {
         }
     }
 
-    pub fn told<T>(self, value: T) -> Result<T, ExtError> {
+    pub fn shown<T>(self, value: T) -> Result<T, ExtError> {
         self.first.map_or(Ok(value), Err)
     }
 }
@@ -258,7 +257,7 @@ impl<D: BlockDevice> Ext<D> {
                 Err(error) => failures.add(error)?,
             }
         }
-        failures.told(None)
+        failures.shown(None)
     }
 
     pub(crate) fn is_indexed(&self, dir: &Inode) -> bool {

@@ -13,7 +13,7 @@ use nandlab_jbd::Journal;
 pub(crate) enum Disk<D> {
     /// Every block is written in place.
     Plain(D),
-    /// Structure is changed through a journal.
+    /// Metadata is changed through a journal.
     Journaled(Box<Journal<D>>),
 }
 

@@ -229,7 +229,7 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
-    /// Writes the older half of what waits if it is too much.
+    /// Writes the older half of the dirty data if it is too much.
     fn relieve(&mut self) -> Result<(), ExtError> {
         let unit = u64::from(self.store.layout.block);
         if self.store.cache.waiting_contents() as u64 * unit > self.options.waiting_bytes_max {

@@ -54,7 +54,7 @@ pub enum Finding {
     FreeBlock {
         /// The number of the block.
         block: u32,
-        /// Whose; 0 for the volume's own structure.
+        /// Whose; 0 for the volume's own metadata.
         inode: u32,
     },
     /// An inode in use is marked as free.

@@ -132,7 +132,7 @@ impl<D: BlockDevice> Ext<D> {
         let bytes = self.store.block(bitmap)?;
         let before = self.held.before.get(&bitmap);
         let taken = |byte: usize| bytes[byte] | before.map_or(0, |before| before[byte]);
-        // Words without any are gone by at once: whoever looks from the beginning finds many.
+        // Words without any are skipped at once: a search from the beginning meets many.
         let words = bytes[from as usize / 8..].as_chunks::<8>().0;
         let full = words.iter().take_while(|word| **word == [0xFF; 8]).count() as u32 * 64;
         let mut at = if full > 0 {
@@ -256,7 +256,7 @@ impl<D: BlockDevice> Ext<D> {
         Ok(block)
     }
 
-    /// Whether a block belongs to the volume's own structure, and so to no inode.
+    /// Whether a block belongs to the volume's own metadata, and so to no inode.
     pub(crate) fn is_structure(&self, block: u32) -> bool {
         let layout = &self.store.layout;
         if !layout.is_block(block) {

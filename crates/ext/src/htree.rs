@@ -280,7 +280,7 @@ impl<D: BlockDevice> Ext<D> {
         self.insert_indexed(number, dir, name, child, kind)
     }
 
-    /// Makes sure that the lowest level has room for one more pair.
+    /// Makes sure that the lowest level has space for one more pair.
     fn make_room(
         &mut self,
         number: u32,
@@ -330,7 +330,7 @@ impl<D: BlockDevice> Ext<D> {
         self.probe(number, dir, |_| Some(hash))
     }
 
-    /// Puts a pair behind the one that leads on; there is room.
+    /// Puts a pair behind the one that leads on; there is space.
     fn insert_pair(&mut self, level: &Level, hash: u32, index: u32) -> Result<(), ExtError> {
         let bytes = self.store.edit(level.block, Class::Directory)?;
         let at = level.place(level.at + 1);

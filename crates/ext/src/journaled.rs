@@ -1,7 +1,7 @@
-//! Bringing what waits to the medium through a journal, in ext3's three modes.
+//! Writing dirty data to the medium through a journal, in ext3's three modes.
 //!
 //! *Promises.* Between two commits a call's changes are all there or none; a call that changes more
-//! than one transaction holds is divided where a crash may fall. All that waits makes one
+//! than one transaction holds is divided where a crash may fall. All dirty data makes one
 //! transaction: as with Linux's, an fsync of one file commits the changes of all. *Knows nothing
 //! of* the log: `jbd` does.
 
@@ -73,7 +73,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// What a write of so many blocks changes at most: them, if they are logged, the blocks of
-    /// numbers that lead to them, and where those are taken.
+    /// block pointers that lead to them, and where those are taken.
     fn credits_of_write(&self, blocks: u32, logged: bool) -> u32 {
         let layout = &self.store.layout;
         let numbers = blocks / layout.numbers() + 4;
@@ -101,8 +101,8 @@ impl<D: BlockDevice> Ext<D> {
         part
     }
 
-    /// Before a call that writes so many blocks: commits what waits if it and the call are too much
-    /// for one transaction.
+    /// Before a call that writes so many blocks: commits the dirty data if it and the call are too
+    /// much for one transaction.
     pub(crate) fn reserve(&mut self, inode: &Inode, blocks: u32) -> Result<(), ExtError> {
         let needed = self.credits_of_write(blocks, self.logs_contents(inode));
         self.make_way(needed.saturating_add(CALL_CREDITS))
@@ -132,7 +132,7 @@ impl<D: BlockDevice> Ext<D> {
         }
     }
 
-    /// When what waits is to be committed; none while nothing waits, and without a journal.
+    /// When dirty data is to be committed; `None` while nothing is dirty, and without a journal.
     pub(crate) fn commit_due(&self) -> Option<Time> {
         let since = self.store.changed_since.filter(|_| self.is_journaled())?;
         Some(moment(
@@ -140,7 +140,7 @@ impl<D: BlockDevice> Ext<D> {
         ))
     }
 
-    /// The contents that the mode wants on the medium before the structure that leads to them.
+    /// The contents that the mode wants on the medium before the metadata that leads to them.
     pub(crate) fn commit_through_journal(&mut self) -> Result<(), ExtError> {
         if self.options.mode == Mode::Ordered {
             let contents = self.store.cache.oldest_contents(usize::MAX, Time::MAX);
@@ -151,7 +151,7 @@ impl<D: BlockDevice> Ext<D> {
         self.store.barrier()
     }
 
-    /// Makes a transaction of all structure that waits, and commits it.
+    /// Makes a transaction of all dirty metadata, and commits it.
     fn log_structure(&mut self, since: u64) -> Result<(), ExtError> {
         let blocks = self.store.cache.structure();
         let credits = self.credits();
@@ -176,7 +176,9 @@ impl<D: BlockDevice> Ext<D> {
         }
         let tid = journal.stop(handle)?;
         journal.sync(tid)?;
-        blocks.iter().for_each(|block| store.cache.settle(*block));
+        blocks
+            .iter()
+            .for_each(|block| store.cache.mark_clean(*block));
         store.committed(self.options.barriers);
         Ok(())
     }

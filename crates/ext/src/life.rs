@@ -101,7 +101,7 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Ends all inodes that are kept only because somebody refers to them.
     pub(crate) fn drop_nameless(&mut self) -> Result<(), ExtError> {
-        self.settle_all()?;
+        self.commit_all_releases()?;
         for number in self.nodes.in_life(Life::Nameless) {
             self.destroy(number)?;
             self.reserve_call()?;

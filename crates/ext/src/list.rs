@@ -164,6 +164,6 @@ impl<D: BlockDevice> Ext<D> {
                 }
             }
         }
-        failures.told(())
+        failures.shown(())
     }
 }

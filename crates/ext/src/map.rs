@@ -1,5 +1,5 @@
 //! Which block of the volume holds which block of an inode: twelve numbers in the inode, then one,
-//! two and three levels of blocks of numbers.
+//! two and three levels of indirect blocks.
 //!
 //! *Promises.* A number that leads to what is no block for contents is an error and is not
 //! followed. Taking and giving back keep the inode's count of units. *Knows nothing of* what the
@@ -14,7 +14,7 @@ use crate::{
 use nandlab_block::BlockDevice;
 use nandlab_vfs::Errno;
 
-/// The way to a block: the slot in the inode, then the slots in blocks of numbers.
+/// The way to a block: the slot in the inode, then the slots in blocks of block pointers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Way {
     slots: [u32; 4],
@@ -57,7 +57,7 @@ pub(crate) fn slots(index: u32, numbers: u32) -> ([u32; 4], usize) {
 pub(crate) struct Mapped {
     /// Where it is; 0 where nothing was ever written.
     pub block: u32,
-    /// How many follow it there, itself included, as far as one block of numbers tells.
+    /// How many follow it there, itself included, as far as one block of block pointers tells.
     pub run: u32,
 }
 
@@ -98,7 +98,7 @@ impl<D: BlockDevice> Ext<D> {
         let mut at = self.checked(number, inode.block[slots[0] as usize])?;
         for level in 1..=levels {
             if at == 0 {
-                // Nothing below a missing block of numbers.
+                // Nothing below a missing block of block pointers.
                 let below = u64::from(numbers).pow((levels + 1 - level) as u32);
                 let into = slots[level..=levels]
                     .iter()
@@ -168,7 +168,7 @@ impl<D: BlockDevice> Ext<D> {
                 None => inode.block[slot] = next,
                 Some(block) => put32(self.store.edit(block, Class::Numbers)?, slot * 4, next),
             }
-            // Whoever writes once puts the inode when all is mapped.
+            // A caller that writes once puts the inode when all is mapped.
             if level < levels || !self.options.once {
                 self.put_inode(number, inode)?;
             }
@@ -226,8 +226,8 @@ impl<D: BlockDevice> Ext<D> {
         self.put_inode(number, inode)
     }
 
-    /// Gives back what a block of numbers leads to from its `from`th on; says whether it leads to
-    /// nothing then.
+    /// Gives back what a block of block pointers leads to from its `from`th on; says whether it
+    /// leads to nothing then.
     fn trim_below(
         &mut self,
         number: u32,

@@ -141,7 +141,7 @@ impl<D: BlockDevice> Maker<'_, D> {
         }
     }
 
-    /// Blocks of a group's own structure: they are its first.
+    /// Blocks of a group's own metadata: they are its first.
     fn own(&self, group: u32) -> u32 {
         self.header(group) + 2 + self.layout.table_blocks()
     }

@@ -25,7 +25,7 @@ pub enum Mode {
     Unjournaled,
     /// The journal holds contents and metadata.
     Journal,
-    /// Structure; contents are on the medium before the structure that leads to them.
+    /// Structure; contents are on the medium before the metadata that leads to them.
     #[default]
     Ordered,
     /// Structure; after a crash new blocks of a file may hold anything.
@@ -52,9 +52,9 @@ with_defaults! {
         pub barriers: bool = true,
         /// Blocks reserved for the superuser may be taken.
         pub use_reserved: bool = true,
-        /// Bytes of the cache for what does not wait to be written.
+        /// Bytes of the cache for clean data.
         pub cache_bytes: u64 = 4 << 20,
-        /// The most bytes of contents that wait; a call that makes it more writes the oldest half.
+        /// The most bytes of dirty contents; a call that makes it more writes the oldest half.
         pub waiting_bytes_max: u64 = 8 << 20,
         /// Contents are written once or read once, and so not kept: what is read comes from the
         /// device, and what new blocks hold goes there in the call that writes it.
@@ -74,15 +74,16 @@ pub struct Ext<D> {
     pub(crate) nodes: Nodes,
     /// Inodes of which more than times changed since the last commit.
     pub(crate) changed: BTreeSet<u32>,
-    /// Inodes that have lost some of several names since the last commit: how many. The medium is
-    /// told later.
+    /// Inodes that have lost some of several names since the last commit: how many. The medium gets
+    /// it later.
     pub(crate) fewer: BTreeMap<u32, u16>,
     /// The list of orphans on the medium, its first one last.
     pub(crate) orphans: Vec<u32>,
     /// Files that were cut short within a block since the last commit.
     pub(crate) cut: BTreeSet<u32>,
     pub(crate) options: Options,
-    /// The number that the next inode made is told apart by from earlier ones of its number.
+    /// The generation of the next new inode, which distinguishes it from earlier ones of its
+    /// number.
     pub(crate) generation: u32,
     gate: Gate<ExtError>,
     /// The medium said that the volume was not in use and had no errors; otherwise only a check may
@@ -215,7 +216,7 @@ impl<D: BlockDevice> Ext<D> {
             ext.reserve_call()?;
             let value = match call(ext) {
                 Err(ExtError::Call(Errno::NoSpace)) if ext.is_releasing() => {
-                    ext.settle_all()?;
+                    ext.commit_all_releases()?;
                     call(ext)?
                 }
                 outcome => outcome?,

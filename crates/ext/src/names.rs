@@ -276,7 +276,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// The inode has another name, perhaps in another directory.
-    fn settle_moved(&mut self, from: u32, to: u32, moved: u32) -> Result<(), ExtError> {
+    fn finish_move(&mut self, from: u32, to: u32, moved: u32) -> Result<(), ExtError> {
         let mut inode = self.inode(moved)?;
         inode.ctime = inode.rounded(self.store.now);
         self.put_times(moved, &inode)?;
@@ -313,7 +313,7 @@ impl<D: BlockDevice> Ext<D> {
         self.remove_entry(&source)?;
         self.touch_dir(from.0, -i32::from(directory))?;
         self.touch_dir(to.0, directory.into())?;
-        self.settle_moved(from.0, to.0, moved)
+        self.finish_move(from.0, to.0, moved)
     }
 
     /// To where a name is that loses its inode.
@@ -339,7 +339,7 @@ impl<D: BlockDevice> Ext<D> {
         // A directory takes another's place: one fewer where it came from.
         self.touch_dir(from.0, -i32::from(inode.is_dir()))?;
         self.touch_dir(to, 0)?;
-        self.settle_moved(from.0, to, moved)?;
+        self.finish_move(from.0, to, moved)?;
         self.lose_name(lost, &gone)
     }
 
@@ -368,7 +368,7 @@ impl<D: BlockDevice> Ext<D> {
         };
         self.touch_dir(from, gained)?;
         self.touch_dir(to, lost)?;
-        self.settle_moved(from, to, moved)?;
-        self.settle_moved(to, from, other)
+        self.finish_move(from, to, moved)?;
+        self.finish_move(to, from, other)
     }
 }

@@ -6,10 +6,10 @@ use core::ops::Range;
 use nandlab_block::BlockDevice;
 
 /// What a stretch of a volume is for. The rest holds contents of files, directories and blocks of
-/// numbers.
+/// block pointers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Region {
-    /// Superblocks and group descriptors, with the room kept for more of them.
+    /// Superblocks and group descriptors, with the space kept for more of them.
     Super,
     /// Which blocks and inodes are free.
     Bitmaps,

@@ -87,13 +87,13 @@ impl<D: BlockDevice> Store<D> {
         Ok(())
     }
 
-    /// A block of metadata; whoever has its number from the medium has checked it.
+    /// A block of metadata; its number was checked when it was read from the medium.
     pub fn block(&mut self, block: u32) -> Result<&[u8], ExtError> {
         self.load(block)?;
         Ok(self.cache.get(block).unwrap_or_default())
     }
 
-    /// The same, to be changed; it waits to be written.
+    /// The same, to be changed; it becomes dirty.
     pub fn edit(&mut self, block: u32, class: Class) -> Result<&mut [u8], ExtError> {
         self.load(block)?;
         let now = self.now;
@@ -125,8 +125,7 @@ impl<D: BlockDevice> Store<D> {
         }
     }
 
-    /// Reads contents of files, whole blocks from `first` on; `keep` them for whoever reads them
-    /// again.
+    /// Reads contents of files, whole blocks from `first` on; `keep` them for a later read.
     pub fn read_contents(
         &mut self,
         first: u32,
@@ -140,8 +139,8 @@ impl<D: BlockDevice> Store<D> {
         self.cache.read_through(first, size, buf, keep, read)
     }
 
-    /// Contents of blocks that were just taken, on the medium at once; what they lack of whole
-    /// blocks is zeros.
+    /// Contents of blocks that were just taken, on the medium at once; the rest of the last block
+    /// is zeros.
     pub fn write_contents(&mut self, first: u32, data: &[u8]) -> Result<(), ExtError> {
         let now = self.now;
         self.changed_since.get_or_insert(now);
@@ -176,19 +175,19 @@ impl<D: BlockDevice> Store<D> {
         Ok(())
     }
 
-    /// Writes waiting blocks to the device, in requests as long as they are neighbours, and settles
-    /// them; `blocks` in order.
+    /// Writes dirty blocks to the device, one request for each run of neighbours, and marks them
+    /// clean; `blocks` in order.
     pub fn write(&mut self, blocks: &[u32]) -> Result<(), ExtError> {
         let most = REQUEST_MAX / self.layout.size();
         for run in runs(blocks, most) {
             let data = self.cache.gather(run);
             self.write_image(run[0], &data)?;
-            run.iter().for_each(|block| self.cache.settle(*block));
+            run.iter().for_each(|block| self.cache.mark_clean(*block));
         }
         Ok(())
     }
 
-    /// Writes blocks as they shall be on the medium now, whatever waits.
+    /// Writes blocks as they must be on the medium now, whatever is dirty.
     pub fn write_image(&mut self, first: u32, image: &[u8]) -> Result<(), ExtError> {
         self.unflushed = true;
         let lba = self.lba(first);

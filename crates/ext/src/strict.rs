@@ -1,5 +1,5 @@
 //! Fields on which no read depends, and which a sound volume has in one way only: what e2fsck looks
-//! at beside the structure.
+//! at beside the metadata.
 //!
 //! *Promises.* An inode's bytes are read once more, a symbolic link's target and the blocks kept
 //! for descriptors once. Nothing is written. *Knows nothing of* blocks that two inodes use: the

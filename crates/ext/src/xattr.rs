@@ -93,7 +93,7 @@ fn parse(
     };
     while at + 4 <= bytes.len() && le32(bytes, at) != 0 {
         if at + ENTRY > bytes.len() {
-            return Err(wrong(at, bytes.len() - at, "room for an entry"));
+            return Err(wrong(at, bytes.len() - at, "space for an entry"));
         }
         let name = usize::from(bytes[at]);
         let offset = base + usize::from(le16(bytes, at + 2));

@@ -1,7 +1,7 @@
 //! Checking a volume: every node, every block, every name, against the tables.
 //!
 //! *Promises.* Nothing is changed. Takes one bit a block and some bytes a node. *Knows nothing of*
-//! how to mend what it finds.
+//! how to repair what it finds.
 
 use crate::{
     F2fs, F2fsError,

@@ -1,4 +1,4 @@
-//! Taking checkpoints, and the fsyncs that do without (publication, sections 2.2 and 2.7;
+//! Taking checkpoints, and the fsyncs that do without (paper, sections 2.2 and 2.7;
 //! `fs/f2fs/checkpoint.c`, `file.c`).
 //!
 //! *Promises.* A checkpoint is there as a whole or not at all: it overwrites nothing that the one
@@ -32,7 +32,7 @@ impl<D: BlockDevice> F2fs<D> {
             || !self.segments.changed.is_empty()
     }
 
-    /// Makes everything durable but contents that wait; `last` if the volume is left.
+    /// Makes everything durable but dirty contents; `last` if the volume is left.
     pub(crate) fn take_checkpoint(&mut self, last: bool) -> Result<(), F2fsError> {
         if !self.is_changed() && (!last || self.checkpoint.flags & flag::UMOUNT != 0) {
             return self.disk.flush();
@@ -55,8 +55,8 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(())
     }
 
-    /// Before the first change after a mount: nodes from now on are told from those that an earlier
-    /// mount left behind.
+    /// Before the first change after a mount: nodes from now on are distinguished from those that
+    /// an earlier mount left behind.
     pub(crate) fn begin(&mut self) -> Result<(), F2fsError> {
         if self.checkpoint.flags & flag::UMOUNT == 0 {
             Ok(())

@@ -1,5 +1,5 @@
-//! Cleaning: valid blocks leave a section so that a checkpoint can set it free (publication,
-//! section 2.5; `fs/f2fs/gc.c`).
+//! Cleaning: valid blocks leave a section so that a checkpoint can set it free (paper, section 2.5;
+//! `fs/f2fs/gc.c`).
 //!
 //! *Promises.* Only what the summary, the node address table and the node agree on is moved. In the
 //! background blocks only begin to wait; their files' next write-back moves them. *Knows nothing
@@ -73,7 +73,7 @@ impl Cleaner {
 }
 
 impl<D: BlockDevice> F2fs<D> {
-    /// Whether clean sections are fewer than those that are reserved and those that what waits will
+    /// Whether clean sections are fewer than those that are reserved and those that dirty data will
     /// take (`has_not_enough_free_secs`).
     fn is_short(&self) -> bool {
         u64::from(self.segments.free_sections)

@@ -1,5 +1,5 @@
-//! Directories: levels of buckets by hash, twice as many on each level as on the one above
-//! (publication, section 2.4; `fs/f2fs/dir.c`).
+//! Directories: levels of buckets by hash, twice as many on each level as on the one above (paper,
+//! section 2.4; `fs/f2fs/dir.c`).
 //!
 //! *Knows nothing of* what names lead to.
 
@@ -24,7 +24,7 @@ pub(crate) struct Found {
     pub entry: Entry,
 }
 
-/// Is told a block (none: the inode), an entry in it and the position behind; says whether to go
+/// Receives a block (none: the inode), an entry in it and the position behind; says whether to go
 /// on.
 type Each<'a> = &'a mut dyn FnMut(Option<u32>, &Entry, u64) -> Result<bool, F2fsError>;
 

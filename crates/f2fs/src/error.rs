@@ -63,7 +63,7 @@ pub enum F2fsError {
         /// Where the second should be.
         second: u32,
     },
-    /// A block of structure says what cannot be.
+    /// A block of metadata says what cannot be.
     #[error("block {block}, byte {offset}: {field} is {found}, expected {expected}")]
     Block {
         /// The address of the block.

@@ -1,6 +1,6 @@
 //! Contents: read, written, cut, in blocks of their own or in the inode.
 //!
-//! *Promises.* A block that waits has been paid for; what lies behind a file's end reads as zeros
+//! *Promises.* A dirty block has been paid for; what lies behind a file's end reads as zeros
 //! when the file grows. *Knows nothing of* names.
 
 use crate::{
@@ -79,7 +79,7 @@ impl<D: BlockDevice> F2fs<D> {
         self.pages.edit((ino, index), now).ok_or(F2fsError::Failed)
     }
 
-    /// Writes a block that waits: to a new place, or where that is wanted and nothing forbids it to
+    /// Writes a dirty block: to a new place, or where that is wanted and nothing forbids it to
     /// the place it has.
     pub(crate) fn write_page(&mut self, ino: u32, index: u32, why: Why) -> Result<(), F2fsError> {
         let Some(slot) = self
@@ -105,7 +105,7 @@ impl<D: BlockDevice> F2fs<D> {
                 pages.get((ino, index)).ok_or(F2fsError::Failed)?,
             )?;
             self.counts.in_place += 1;
-            self.pages.settle((ino, index));
+            self.pages.mark_clean((ino, index));
             return Ok(());
         }
         let version = self.nat_entry(slot.nid)?.version;
@@ -123,7 +123,7 @@ impl<D: BlockDevice> F2fs<D> {
         if is_placed(slot.addr) {
             self.release(slot.addr)?;
         }
-        self.pages.settle((ino, index));
+        self.pages.mark_clean((ino, index));
         Ok(())
     }
 
@@ -140,7 +140,7 @@ impl<D: BlockDevice> F2fs<D> {
             }
     }
 
-    /// Writes what waits of a file for an fsync, `lean` if that is for contents only.
+    /// Writes a file's dirty data for an fsync, `lean` if that is for contents only.
     pub(crate) fn write_pages_of(&mut self, ino: u32, lean: bool) -> Result<bool, F2fsError> {
         let waiting = self.pages.waiting((ino, 0)..=(ino, u32::MAX));
         let few = matches!(self.options.in_place, InPlace::Fsync(most) if lean || waiting.len() <= most as usize);
@@ -151,7 +151,7 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(!waiting.is_empty())
     }
 
-    /// Writes all contents that wait; of directories only if not `everything`.
+    /// Writes all dirty contents; of directories only if not `everything`.
     pub(crate) fn write_all_pages(&mut self, everything: bool) -> Result<(), F2fsError> {
         for (ino, index) in self.pages.all_waiting() {
             if everything || self.is_dir(ino)? {
@@ -266,7 +266,7 @@ impl<D: BlockDevice> F2fs<D> {
         }
     }
 
-    /// Writes at `offset`; gives how much found room.
+    /// Writes at `offset`; returns how much fitted.
     pub(crate) fn write_file(
         &mut self,
         ino: u32,
@@ -448,7 +448,7 @@ impl<D: BlockDevice> F2fs<D> {
         }
     }
 
-    /// Before something changes: what waits is written, space is made, a checkpoint is taken, each
+    /// Before something changes: dirty data is written, space is made, a checkpoint is taken, each
     /// when it is time.
     pub(crate) fn balance(&mut self) -> Result<(), F2fsError> {
         let waiting_max = (self.options.waiting_bytes_max / BLOCK as u64).max(16) as usize;

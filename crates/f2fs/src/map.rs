@@ -1,5 +1,5 @@
-//! A file's tree: from the number of a block in a file to the slot that has its address
-//! (publication, section 2.1; `fs/f2fs/node.c`).
+//! A file's tree: from the number of a block in a file to the slot that has its address (paper,
+//! section 2.1; `fs/f2fs/node.c`).
 //!
 //! *Promises.* A tree that leads to other files' nodes is an error. *Knows nothing of* contents.
 

@@ -40,7 +40,7 @@ with_defaults! {
         /// An fsync rolls forward; otherwise each takes a checkpoint.
         pub roll_forward: bool = true,
         /// Logs fill holes when few sections are clean (`mode=adaptive` of Linux); otherwise only
-        /// cleaning makes room (`mode=lfs`).
+        /// cleaning frees space (`mode=lfs`).
         pub threaded: bool = true,
         /// When contents are overwritten where they lie rather than written to a new place
         /// (`ipu_policy` of Linux). Needs `threaded`.
@@ -64,12 +64,12 @@ with_defaults! {
         /// The cleaner works only if there was no request for so long, in nanoseconds
         /// (`DEF_IDLE_INTERVAL` of Linux: 5 s); 0 to clean whether the volume is idle or not.
         pub cleaning_idle: u64 = 5_000_000_000,
-        /// Bytes of the cache for what does not wait to be written, of nodes and of contents each.
+        /// Bytes of the cache for clean data, of nodes and of contents each.
         pub cache_bytes: u64 = 4 << 20,
         /// Bytes of the longest request that blocks of one log are written with, one behind the
         /// other: 4096, one block (Linux: as the device has it, typically 512 KiB).
         pub request_bytes: u64 = 4096,
-        /// The most bytes of contents that wait; a call that makes it more writes the oldest half.
+        /// The most bytes of dirty contents; a call that makes it more writes the oldest half.
         pub waiting_bytes_max: u64 = 8 << 20,
     }
 }
@@ -78,7 +78,7 @@ with_defaults! {
 /// moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InPlace {
-    /// Never, as the publication.
+    /// Never, as in the paper.
     Never,
     /// Where more than so many percent of the volume are in use: Linux's `F2FS_IPU_UTIL`, there 70.
     Above(u8),

@@ -107,7 +107,7 @@ impl<D: BlockDevice> F2fs<D> {
             rules::check_target(target, TARGET_MAX)?;
         }
         // The inode, its contents, a block of names and the nodes above: a call that begins finds
-        // room for all.
+        // space for all.
         self.reserve(8)?;
         self.unreserve(8);
         let parent = self.inode(dir)?;
@@ -200,7 +200,7 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(())
     }
 
-    /// How long contents of a file will live, by its name (publication, section 2.3).
+    /// How long contents of a file will live, by its name (paper, section 2.3).
     fn temperature(&self, name: &[u8]) -> u8 {
         let has = |extension: &[u8; 8]| {
             let extension = extension
@@ -449,7 +449,7 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     /// The inode has another name, perhaps in another directory.
-    fn settle_moved(&mut self, moved: u32, from: u32, to: (u32, &[u8])) -> Result<(), F2fsError> {
+    fn finish_move(&mut self, moved: u32, from: u32, to: (u32, &[u8])) -> Result<(), F2fsError> {
         self.remember_name(moved, to.0, to.1)?;
         let now = self.now;
         put_time(self.node_mut(moved)?, inode::CTIME, inode::CTIME_NANOS, now);
@@ -477,7 +477,7 @@ impl<D: BlockDevice> F2fs<D> {
         self.unreserve(6);
         self.add_entry(dir, name.as_bytes(), ino, kind)?;
         self.touch_dir(dir, i32::from(kind == FileType::Directory))?;
-        self.settle_moved(ino, NULL, (dir, name.as_bytes()))
+        self.finish_move(ino, NULL, (dir, name.as_bytes()))
     }
 
     fn kind_of(&mut self, ino: u32) -> Result<FileType, F2fsError> {
@@ -498,7 +498,7 @@ impl<D: BlockDevice> F2fs<D> {
         self.remove_entry(&source)?;
         self.touch_dir(from.0, -directory)?;
         self.touch_dir(to.0, directory)?;
-        self.settle_moved(moved, from.0, to)
+        self.finish_move(moved, from.0, to)
     }
 
     /// To where a name is that loses its inode.
@@ -524,7 +524,7 @@ impl<D: BlockDevice> F2fs<D> {
         // A directory takes another's place: one fewer where it came from.
         self.touch_dir(from.0, -i32::from(directory))?;
         self.touch_dir(to.0, 0)?;
-        self.settle_moved(moved, from.0, to)?;
+        self.finish_move(moved, from.0, to)?;
         self.lose_name(lost)
     }
 
@@ -547,8 +547,8 @@ impl<D: BlockDevice> F2fs<D> {
         let gained = if from.0 == to.0 { 0 } else { balance };
         self.touch_dir(from.0, gained)?;
         self.touch_dir(to.0, -gained)?;
-        self.settle_moved(moved, from.0, to)?;
-        self.settle_moved(other, to.0, from)
+        self.finish_move(moved, from.0, to)?;
+        self.finish_move(other, to.0, from)
     }
 
     /// Major and minor number of a device.

@@ -127,7 +127,7 @@ pub(crate) fn check(bytes: &[u8], nid: u32, layout: &Layout) -> Result<(), F2fsE
     }
     let shape = Shape::of(bytes, layout);
     if shape.slots < 12 {
-        return fail("room for attributes", shape.xattr.into(), "less");
+        return fail("space for attributes", shape.xattr.into(), "less");
     }
     if has_checksum(bytes, layout) && le32(bytes, inode::CHECKSUM) != checksum(bytes, layout) {
         return fail(
@@ -338,7 +338,7 @@ impl<D: BlockDevice> F2fs<D> {
             self.release(old)?;
         }
         self.set_nat(nid, ino, addr)?;
-        self.nodes.settle(nid);
+        self.nodes.mark_clean(nid);
         Ok(())
     }
 }

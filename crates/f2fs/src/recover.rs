@@ -1,5 +1,5 @@
-//! After a power cut: what fsyncs made durable behind the last checkpoint is taken up again
-//! (publication, section 2.7; `fs/f2fs/recovery.c`).
+//! After a power cut: what fsyncs made durable behind the last checkpoint is taken up again (paper,
+//! section 2.7; `fs/f2fs/recovery.c`).
 //!
 //! *Promises.* Nothing that recovery reads is overwritten before a checkpoint has its outcome, so
 //! that it can be cut short and begun again. Read-only it happens in memory. *Knows nothing of* how

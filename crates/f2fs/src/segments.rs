@@ -49,7 +49,7 @@ pub(crate) struct Segments {
     pub stale: u64,
     /// Segments without a valid block, which the next checkpoint makes clean.
     pub emptied: u32,
-    /// Sections that cleaning in the background has taken on: what they held waits to be written
+    /// Sections that cleaning in the background has taken on: their blocks are dirty, to be written
     /// elsewhere.
     pub chosen: BTreeSet<u32>,
 }
@@ -251,7 +251,7 @@ impl Segments {
             .or_else(|| (0..self.len()).find(|segment| !self.get(*segment).used))
     }
 
-    /// The segment with most room for threaded logging, of this type, that no log has.
+    /// The segment with most space for threaded logging, of this type, that no log has.
     pub fn find_holes(&self, kind: usize, logs: &[u32]) -> Option<u32> {
         let fits = |(number, segment): &(usize, &Segment)| {
             segment.used

@@ -58,9 +58,9 @@ pub(crate) mod at {
 enum Need {
     /// Nothing that is missing here; single inodes may need more: see [`crate::sealed`].
     Nothing,
-    /// Something of whoever writes.
+    /// Matters to a writer only.
     Writer,
-    /// Something of whoever reads, too.
+    /// Matters to a reader, too.
     Reader,
 }
 
@@ -289,7 +289,7 @@ impl Layout {
                 at::SEGMENTS_SIT,
                 "segments of the tables",
                 self.segments_sit.into(),
-                "two copies with room for all segments",
+                "two copies with space for all segments",
             );
         }
         if self.payload > SEGMENT / 2 {
@@ -399,7 +399,7 @@ fn check_sectors(bytes: &[u8]) -> Result<(), F2fsError> {
     Ok(())
 }
 
-/// There is room for 64 name extensions, hot ones included.
+/// There is space for 64 name extensions, hot ones included.
 fn check_extensions(bytes: &[u8]) -> Result<(), F2fsError> {
     let cold = u64::from(le32(bytes, at::EXTENSION_COUNT));
     let hot = u64::from(bytes[at::HOT_EXTENSIONS]);

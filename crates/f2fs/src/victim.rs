@@ -1,4 +1,4 @@
-//! What to clean next (publication, "Victim Selection Policies"; `fs/f2fs/gc.c`).
+//! What to clean next (paper, "Victim Selection Policies"; `fs/f2fs/gc.c`).
 //!
 //! *Promises.* A section that a log writes, or of which nothing or everything is valid, is never
 //! chosen. *Knows nothing of* how blocks are moved.

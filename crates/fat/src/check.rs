@@ -12,8 +12,9 @@ use crate::{
     format::{
         DIR_SLOTS_MAX, Info, SLOT, Slot, SlotKind, UNKNOWN, attr, slot_kind, slot_size, slot_start,
     },
-    mend::Fix,
-    name, strict,
+    name,
+    repair::Fix,
+    strict,
     table::{Link, copies},
 };
 use alloc::{
@@ -40,8 +41,8 @@ pub(crate) struct Visit {
 /// What is known so far.
 pub(crate) struct Walk {
     pub(crate) report: Report,
-    mending: bool,
-    /// What would mend it.
+    repairing: bool,
+    /// The patches that repair it.
     pub(crate) fixes: Vec<Fix>,
     used: Vec<u64>,
     /// Who begins where, for names of one chain, and whether it is a directory.
@@ -53,7 +54,7 @@ pub(crate) struct Walk {
 
 impl Walk {
     fn fix(&mut self, fix: Fix) {
-        if self.mending {
+        if self.repairing {
             self.fixes.push(fix);
         }
     }
@@ -92,14 +93,14 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         Ok(self.walk(false)?.report)
     }
 
-    /// Looks at everything; with `mending`, what would mend it is noted too, which takes memory for
-    /// each place.
-    pub(crate) fn walk(&mut self, mending: bool) -> Result<Walk, FatError> {
+    /// Looks at everything; with `repairing`, the patches are noted too, which takes memory for each
+    /// place.
+    pub(crate) fn walk(&mut self, repairing: bool) -> Result<Walk, FatError> {
         let clusters = self.store.layout.clusters as usize;
         let used = vec![0; (clusters + 2).div_ceil(64)];
         let mut walk = Walk {
             report: Report::default(),
-            mending,
+            repairing,
             fixes: Vec::new(),
             used,
             starts: BTreeMap::new(),

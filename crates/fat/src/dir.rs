@@ -366,8 +366,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         Ok(None)
     }
 
-    /// The first cluster of a directory, by which it is told from others; 0 for a root that has
-    /// none.
+    /// The first cluster of a directory, which identifies it; 0 for a root that has none.
     fn dir_start(&self, dir: Ino) -> u32 {
         self.nodes.get(dir).map_or(0, |node| node.start)
     }

@@ -307,7 +307,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         Ok(())
     }
 
-    /// Writes the older half of what waits if it is too much.
+    /// Writes the older half of the dirty data if it is too much.
     fn relieve(&mut self) -> Result<(), FatError> {
         let unit = self.store.sector() as u64;
         if self.store.cache.waiting_contents() as u64 * unit > self.options.waiting_bytes_max {

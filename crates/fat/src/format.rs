@@ -213,7 +213,7 @@ impl Layout {
                 19,
                 "sectors",
                 self.sectors,
-                "room for the tables and a cluster",
+                "space for the tables and a cluster",
             ));
         };
         // What lies before the data is no longer than the volume, which fits 32 bits.

@@ -3,9 +3,9 @@
 //! *Promises.* [`Fat`] is a [`FileSystem`](nandlab_vfs::FileSystem) on volumes as Linux, DOS and
 //! Windows have them; [`format`](mkfs::format) makes one with the choices of mkfs.vfat;
 //! [`check`](Fat::check) finds what is wrong with one. No volume, whatever its bytes, makes any of
-//! them panic, loop for ever or take more memory than the cache it was given, what waits to be
-//! written, the chains and inodes in use (12 bytes a run of clusters) and, for a check, one bit a
-//! cluster and all paths.
+//! them panic, loop for ever or take more memory than the cache it was given, dirty data, the
+//! chains and inodes in use (12 bytes a run of clusters) and, for a check, one bit a cluster and
+//! all paths.
 //!
 //! *Works on* a [`BlockDevice`](nandlab_block::BlockDevice), and if there is one on a second that
 //! survives power cuts, which holds the metadata ([`Fat::mount_with_nvram`]). *Knows nothing of*
@@ -14,10 +14,10 @@
 //! # Writing
 //!
 //! Clusters are allocated when a call writes, next-fit from the one allocated last. Contents, table
-//! and directories wait in memory until fsync, sync or write-back. An fsync writes the file's
-//! waiting sectors, its directory sector, and the waiting sectors of both tables: for an append of
-//! one sector, one sector of contents and one of a directory, and one of each table when a cluster
-//! was taken.
+//! and directories wait in memory until fsync, sync or write-back. An fsync writes the file's dirty
+//! sectors, its directory sector, and the dirty sectors of both tables: for an append of one
+//! sector, one sector of contents and one of a directory, and one of each table when a cluster was
+//! taken.
 //!
 //! # Power loss
 //!
@@ -53,7 +53,6 @@ mod error;
 mod file;
 mod finding;
 mod format;
-mod mend;
 mod mkfs;
 mod mount;
 mod name;
@@ -62,6 +61,7 @@ mod nvram;
 mod place;
 mod removed;
 mod rename;
+mod repair;
 mod store;
 mod strict;
 mod table;

@@ -179,7 +179,7 @@ impl Plan {
             .saturating_sub(self.align(self.reserved, cluster) + root);
         let cluster_bytes = cluster * self.sector;
         let bits_count = u64::from(bits.count());
-        // The two entries that name no cluster take room too.
+        // The two entries that name no cluster take space too.
         let reserved = self.fats * 2 * bits_count;
         let most =
             (data * self.sector * 8 + reserved) / (cluster_bytes * 8 + self.fats * bits_count);
@@ -369,7 +369,7 @@ fn boot_sector(bytes: u64, format: &Format) -> Result<Vec<u8>, FormatError> {
             * SLOT as u64)
             .div_ceil(sector),
         fats: u64::from(format.fats),
-        // A floppy has no room to lose.
+        // A floppy has no space to lose.
         align: format.align && sectors > 8192,
     };
     let (division, cluster) = plan.choose(bits, cluster, format.cluster_sectors.is_some())?;

@@ -31,9 +31,9 @@ with_defaults! {
         pub read_only: bool = false,
         /// The steps of a commit wait for each other; otherwise only its end waits for the device.
         pub barriers: bool = true,
-        /// Bytes of the cache for what does not wait to be written.
+        /// Bytes of the cache for clean data.
         pub cache_bytes: u64 = 4 << 20,
-        /// The most bytes of contents that wait; a call that makes it more writes the oldest half.
+        /// The most bytes of dirty contents; a call that makes it more writes the oldest half.
         pub waiting_bytes_max: u64 = 8 << 20,
         /// Contents are written once or read once, and so not kept: what is read comes from the
         /// device, and what lies behind the end goes there in the call that writes it.

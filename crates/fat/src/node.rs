@@ -1,7 +1,7 @@
 //! Inodes, which the format does not have: made when an entry is looked up, found again by the
 //! place of its slot.
 //!
-//! *Promises.* One inode for one slot as long as it is referred to or waits to be written; the
+//! *Promises.* One inode for one slot as long as it is referred to or is dirty; the
 //! number stays when the slot moves or goes. *Knows nothing of* sectors: it holds what a slot says,
 //! and as much of the chain as was walked.
 
@@ -249,7 +249,7 @@ impl Nodes {
     }
 
     /// The slot is up to date.
-    pub fn settle(&mut self, ino: Ino) {
+    pub fn mark_clean(&mut self, ino: Ino) {
         self.pending.remove(&ino);
         if let Some(node) = self.nodes.get_mut(&ino) {
             node.pending = Pending::default();
@@ -261,7 +261,7 @@ impl Nodes {
         &self.pending
     }
 
-    /// Since when the oldest of these waits.
+    /// Since when the oldest of these is dirty.
     pub fn since(&self) -> Option<Time> {
         self.pending
             .iter()

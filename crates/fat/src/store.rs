@@ -109,7 +109,7 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         Ok(self.cache.get(sector).unwrap_or_default())
     }
 
-    /// The same, to be changed; it waits to be written.
+    /// The same, to be changed; it becomes dirty.
     pub fn metadata_mut(&mut self, sector: u32) -> Result<&mut [u8], FatError> {
         self.fetch(sector)?;
         let now = self.now;
@@ -180,8 +180,8 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         Ok(self.cache.read_through(first, size, buf, keep, read)?)
     }
 
-    /// Contents of sectors that hold nothing yet, on the device at once; what they lack of whole
-    /// sectors is zeros.
+    /// Contents of sectors that hold nothing yet, on the device at once; the rest of the last
+    /// sector is zeros.
     pub fn write_fresh(&mut self, first: u32, data: &[u8]) -> Result<(), FatError> {
         self.mark_in_use()?;
         self.cache
@@ -222,7 +222,7 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         Ok(())
     }
 
-    /// Writes waiting contents of files to the device; `sectors` in order.
+    /// Writes dirty contents of files to the device; `sectors` in order.
     pub fn write_contents(&mut self, sectors: &[u32]) -> Result<(), FatError> {
         if sectors.is_empty() {
             return Ok(());
@@ -233,7 +233,7 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
             let data = self.cache.gather(run);
             self.unflushed = true;
             self.device.write(self.lba(run[0]), &data)?;
-            run.iter().for_each(|sector| self.cache.settle(*sector));
+            run.iter().for_each(|sector| self.cache.mark_clean(*sector));
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! *How.* A write loads its erase block into the cache, unless it is there; a write to another
 //! block, or a flush, writes the cache back: erase, then program every page. The cache is empty
 //! afterwards, so that each write behind a flush reads its block again. Even a write of a whole
-//! block goes through the cache, since Linux hands sectors down one by one. Facts: Linux 2.6 to 6,
+//! block goes through the cache, since Linux passes sectors down one by one. Facts: Linux 2.6 to 6,
 //! `drivers/mtd/mtdblock.c` and `mtd_blkdevs.c`, read for facts alone.
 //!
 //! *Format.* None: sector `n` is at byte `512 n`, as Linux has it. Beyond Linux, the first user OOB

@@ -129,7 +129,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// With room for so many pages before anything is allocated.
+    /// With space for so many pages before anything is allocated.
     pub fn with_capacity(pages: usize) -> Self {
         Self {
             moves: Vec::with_capacity(pages),

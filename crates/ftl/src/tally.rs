@@ -5,7 +5,7 @@
 pub enum Cause {
     /// Data that the host reads and writes.
     Host,
-    /// Garbage collection: copies out of a victim, and erases (each makes room for later writes).
+    /// Garbage collection: copies out of a victim, and erases (each frees space for later writes).
     Collection,
     /// Static wear levelling moves cold data.
     Wear,

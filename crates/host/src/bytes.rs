@@ -1,7 +1,7 @@
 //! A byte-addressed view of a disk: the clients of an export may ask for any extent, a device takes
 //! whole sectors.
 //!
-//! A partly covered sector is read, changed and written back. Whoever holds the view holds the
+//! A partly covered sector is read, changed and written back. The owner of the view owns the
 //! device, so nothing comes between the two.
 
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};

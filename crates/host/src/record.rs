@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_device_served_is_told_in_bytes_and_microseconds() {
+    fn what_the_device_served_is_reported_in_bytes_and_microseconds() {
         let clock = Clock::new();
         let shelf = Shelf::default();
         clock.set(5_000_000);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_under_the_trace_is_told_at_the_end_and_hurts_no_request() {
+    fn a_full_disk_under_the_trace_is_reported_at_the_end_and_hurts_no_request() {
         let (mut disk, recording) = record(watched_ram(512, 64).0, Full, FILE, || 0).unwrap();
         for _ in 0..10_000 {
             disk.write(Lba(1), &[9; 512]).unwrap();

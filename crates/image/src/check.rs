@@ -1,7 +1,7 @@
 //! What is wrong with an image, in the words of its own format.
 //!
-//! *Promises.* Every structure is looked at, nothing is changed. *Knows nothing of* mending: see
-//! [`crate::edit`] for what a mount mends by itself.
+//! *Promises.* Every structure is looked at, nothing is changed. *Knows nothing of* repair: see
+//! [`crate::edit`] for the repairs of a mount.
 
 use crate::error::{ImageError, Result, Shown};
 use crate::flips::{Flips, flips};
@@ -263,8 +263,8 @@ fn features_of_ext4(volume: &Volume) -> Option<String> {
     (!features.is_empty()).then(|| format!("what features of ext4 add: {}", features.join(", ")))
 }
 
-/// Of a file system whose end is lacking: whatever cannot be had of its tree. What its structures
-/// say of each other cannot be told without all of them.
+/// Of a truncated file system: the unreadable parts of its tree. Its cross-references cannot be
+/// judged without all of them.
 fn check_short(volume: &mut Volume, checked: &mut Checked) -> Result<()> {
     let mut nothing = |_| {};
     let mut walk = volume.walk(true, &mut nothing)?;

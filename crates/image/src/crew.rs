@@ -2,7 +2,7 @@
 //! gets the contents of short files read.
 //!
 //! *Promises.* What comes of it does not depend on the number of threads: losses are put in the
-//! order of the paths by whoever merges them, and of several failures the one of the earliest file
+//! order of the paths by the merging thread, and of several failures the one of the earliest file
 //! counts. So many files at most are open. *Knows nothing of* where contents go.
 
 use crate::error::{ImageError, Result, Shown};
@@ -74,7 +74,7 @@ impl Hands {
     fn send(&mut self) -> Result<()> {
         self.bytes = 0;
         let sent = self.jobs.send(std::mem::take(&mut self.batch));
-        // What it was is known to whom it happened, and told in place of this.
+        // The thread that failed reports the cause in place of this.
         let told = ImageError::Call {
             path: Shown::path(b""),
             error: Errno::Io,
@@ -88,7 +88,7 @@ impl Hands {
     }
 }
 
-/// A failure, and whether it happened to a thread, which has told its cause.
+/// A failure, and whether a thread met it and has reported its cause.
 pub(crate) struct Failed {
     pub error: ImageError,
     pub explained: bool,

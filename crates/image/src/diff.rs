@@ -42,7 +42,7 @@ pub struct Ignored {
     pub owners: bool,
 }
 
-/// The differences of two settled trees.
+/// The differences of two ordered trees.
 pub fn diff(first: &Tree, second: &Tree, ignored: Ignored) -> Result<Vec<Difference>> {
     let (mut all, mut a, mut b) = (
         Vec::new(),

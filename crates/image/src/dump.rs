@@ -1,7 +1,7 @@
 //! The structures of an image where they lie, one after the other.
 //!
-//! *Promises.* Everything is told that stands there, sound or not, whether it counts or not; memory
-//! is one erase block. *Knows nothing of* what it means for the tree: that is a mount's business.
+//! *Promises.* Every structure is reported, sound or not, whether it counts or not; memory is one
+//! erase block. *Knows nothing of* what it means for the tree: that is a mount's business.
 
 use crate::detect::{Detected, FlashKind};
 use crate::error::{ImageError, Result, Shown};

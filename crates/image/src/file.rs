@@ -404,7 +404,7 @@ impl Backing for ImageFile {
         Ok(())
     }
 
-    /// In the file, as far as the operating system is concerned; whoever replaces a file by another
+    /// In the file, as far as the operating system is concerned; a program that replaces a file
     /// asks for more.
     fn sync(&mut self) -> Result<(), BackingError> {
         if self.writable {

@@ -45,7 +45,7 @@ struct Version {
 }
 
 /// The longest path that an event shows whole: Linux's limit. A longer one begins at a directory
-/// that is told by its inode, so that deep directories take no more memory than wide ones.
+/// that is named by its inode, so that deep directories take no more memory than wide ones.
 const PATH_MAX: usize = 4096;
 
 /// Everything that was found.

@@ -2,7 +2,7 @@
 //!
 //! *Promises.* The choice is the user's where there is one to make: an image with several ranges
 //! that can be read is an error that names them. A range that is opened for writing is certain, or
-//! the doubt is told. *Knows nothing of* how a format is opened.
+//! the doubt is reported. *Knows nothing of* how a format is opened.
 
 use crate::copies;
 use crate::detect::{Detected, FlashKind, Shape, Unclear};

@@ -1,9 +1,9 @@
 //! Locks on images, so that two programs never write one.
 //!
 //! *Promises.* A lock is on the file that the path names when it is given: an edit puts another
-//! file there, and whoever waited for the old one waits for the new one. A lock ends with its value
-//! or its process. Programs that take no locks are not kept out. *Knows nothing of* what is done to
-//! the image.
+//! file there, and a process that waited for the old one waits for the new one. A lock ends with
+//! its value or its process. Programs that take no locks are not kept out. *Knows nothing of* what
+//! is done to the image.
 
 use crate::error::{ImageError, Result};
 use rustix::fs::{FlockOperation, flock};

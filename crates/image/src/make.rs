@@ -174,7 +174,7 @@ pub struct Made {
     pub losses: Losses,
 }
 
-/// Makes an image of a settled tree at `to`.
+/// Makes an image of an ordered tree at `to`.
 pub fn make(mut tree: Tree, mut making: Making<'_>, to: &Path) -> Result<Made> {
     let losses = making.format.limits().fit(&mut tree, making.lossy)?;
     let _lock = Lock::target(to)?;
@@ -184,7 +184,7 @@ pub fn make(mut tree: Tree, mut making: Making<'_>, to: &Path) -> Result<Made> {
     Ok(made)
 }
 
-/// Makes an image of a settled tree in an empty file. Errors call the file `name`.
+/// Makes an image of an ordered tree in an empty file. Errors call the file `name`.
 pub(crate) fn make_in(
     file: &File,
     name: &Path,

@@ -135,7 +135,7 @@ fn line(entry: &Entry) -> String {
     text + "\n"
 }
 
-/// The tree that a manifest describes, settled. Contents are those of the files named by
+/// The tree that a manifest describes, in order. Contents are those of the files named by
 /// `contents=`, or else of the entries' own paths, below `root`.
 pub fn read(path: &Path, root: &Path) -> Result<Tree> {
     let text = fs::read(path).map_err(ImageError::file(path))?;

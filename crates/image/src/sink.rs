@@ -1,8 +1,8 @@
 //! Where the entries of a tree go, one after the other, with their contents as they are read.
 //!
-//! *Promises.* No contents are ever in memory as a whole. Holes are told apart from data in steps
-//! of [`HOLE`] bytes, whatever the file system thinks of them. *Knows nothing of* where entries
-//! come from.
+//! *Promises.* No contents are ever in memory as a whole. Holes are distinguished from data in
+//! steps of [`HOLE`] bytes, whatever the file system thinks of them. *Knows nothing of* where
+//! entries come from.
 
 use crate::error::Result;
 use crate::tree::{Data, Entry};

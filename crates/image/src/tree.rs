@@ -299,7 +299,7 @@ impl Tree {
         self.entries.iter().map(|(entry, _)| entry.size()).sum()
     }
 
-    /// The entry of a path, once the tree is settled.
+    /// The entry of a path, once the tree is in order.
     pub fn find(&mut self, path: &[u8]) -> Option<&mut Entry> {
         let found = self
             .entries

@@ -64,7 +64,7 @@ pub struct Version {
 pub struct Survey {
     /// Where everything lies in a block.
     pub shape: Shape,
-    /// The volumes of the table; where no table is left, those that blocks tell of.
+    /// The volumes of the table; where no table is left, those that blocks name.
     pub volumes: BTreeMap<u32, Record>,
     /// The number that all blocks of the image have.
     pub image_seq: u32,

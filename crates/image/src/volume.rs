@@ -216,7 +216,7 @@ pub struct Volume {
     pub unrecovered: Option<String>,
     /// Whether a journal was recovered in the overlay: in the image it is not.
     pub recovered: bool,
-    /// What the image lacks of the file system; nothing if that is whole.
+    /// The missing end of a truncated image; `None` if it is whole.
     pub lack: Option<Lack>,
     /// What was wrong with layers that were opened all the same.
     pub troubles: Vec<String>,
@@ -337,7 +337,7 @@ impl Volume {
     /// squashfs and UBIFS compress and bound files themselves.
     fn limit(&self) -> u64 {
         let there = self.place.raw().map_or(u64::MAX, |bytes| bytes.len());
-        // Of what is lacking, no more is believed than there is of the rest, a few times.
+        // The missing part is believed up to a few times the length of the rest.
         let len = self
             .lack
             .map_or(there, |lack| lack.declared.min(there.saturating_mul(16)));
@@ -406,7 +406,7 @@ impl Volume {
         };
         let (layer, mounted) = match mount(disk, kind, access == Access::Read) {
             Ok(mounted) => mounted,
-            // What lies around it can still be told.
+            // The layers around it can still be reported.
             Err(why) if opening.salvage => {
                 if self.unsupported.is_none() {
                     self.troubles.push(why);
@@ -443,7 +443,7 @@ impl Volume {
             self.troubles.push(refusal.why);
             if let Some(what) = what {
                 self.troubles.push(what);
-                // The copy may tell of another length.
+                // The copy may state another length.
                 disk = self.lengthened(disk, kind);
             }
         }
@@ -472,7 +472,7 @@ impl Volume {
     }
 }
 
-/// Refuses to write where a part of the file system is lacking.
+/// Refuses to write a truncated file system.
 fn whole(mut disk: AnyDisk, kind: DiskKind) -> Result<AnyDisk> {
     if kind == DiskKind::Squashfs {
         let why = "it is a read-only format; extract it, and make a new image with mksquashfs";

@@ -382,8 +382,8 @@ pub(crate) struct How {
     pub limit: u64,
 }
 
-/// Gives an inode's contents to whoever takes them; what is lost is noted, and the buffer may have
-/// been used before.
+/// Passes an inode's contents to the sink; what is lost is noted, and the buffer may have been used
+/// before.
 fn give<T>(
     fs: &mut dyn FileSystem,
     attr: &Attr,
@@ -498,8 +498,8 @@ impl Contents<'_> {
         Ok(())
     }
 
-    /// Contents may be read twice, and what is lost of them is told once; of what adjoins, why the
-    /// first was.
+    /// Contents may be read twice, and what is lost of them is reported once; of what adjoins, why
+    /// the first was.
     fn lose(
         &mut self,
         from: u64,
@@ -579,7 +579,7 @@ impl ReadAt for Contents<'_> {
             });
             return self.attr.size;
         }
-        // What cannot be told is read, which tells.
+        // Reading decides where the finding does not.
         self.fs.next_data(self.attr.ino, at).unwrap_or(at)
     }
 

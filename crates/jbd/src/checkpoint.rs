@@ -2,7 +2,7 @@
 //! (`fs/jbd/checkpoint.c`).
 //!
 //! *Promises.* A transaction leaves the log only when all its blocks are durable at home or
-//! superseded by later transactions in the log, and its room is taken again only when the
+//! superseded by later transactions in the log, and its space is used again only when the
 //! superblock that says so is durable. Unlike Linux, no commit is forced for a block that the
 //! running transaction has changed again: its committed version is still there to be written.
 //! *Knows nothing of* how transactions commit.
@@ -74,7 +74,7 @@ impl<D: BlockDevice> Journal<D> {
             .saturating_sub(promised.saturating_sub(taken))
     }
 
-    /// Waits for room in the log: takes transactions out of it from the oldest on.
+    /// Frees space in the log: takes transactions out of it from the oldest on.
     pub(crate) fn make_room(&mut self, needed: u32) -> Result<(), JournalError> {
         if self.room() >= needed {
             return Ok(());
@@ -172,7 +172,7 @@ impl<D: BlockDevice> Journal<D> {
 
     /// A later transaction has a newer version of the block, or has revoked it: nobody needs this
     /// one any more.
-    pub(crate) fn settle(&mut self, block: u64) {
+    pub(crate) fn supersede(&mut self, block: u64) {
         if let Some(dirty) = self.dirty.remove(&block)
             && let Some(owner) = self
                 .finished

@@ -45,7 +45,7 @@ impl<D: BlockDevice> Journal<D> {
         })
     }
 
-    /// Adds credits to a handle if its transaction has room for them; whether it had. If not, the
+    /// Adds credits to a handle if its transaction has space for them; whether it had. If not, the
     /// caller brings its changes to a point where a crash may fall and [restarts](Self::restart).
     pub fn extend(&mut self, handle: &mut Handle, credits: u32) -> Result<bool, JournalError> {
         self.check_power()?;

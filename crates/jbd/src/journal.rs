@@ -31,15 +31,15 @@ pub const COMMIT_INTERVAL: Nanos = 5_000_000_000;
 /// How committed blocks come home.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checkpoint {
-    /// By writing them, when room in the log is needed or the caller asks for it.
+    /// By writing them, when free space in the log is needed or the caller asks for it.
     #[default]
     Copy,
     /// By [`remap`](BlockDevice::remap), at the end of each commit. Where the device answers
     /// "unsupported" to a transaction, that one's are written; where it answers so to a single
     /// block, all are from then on.
     Remap,
-    /// By `remap` too, but when room in the log is needed or the caller asks for it: of each block
-    /// then only the newest version, of many transactions at once.
+    /// By `remap` too, but when free space in the log is needed or the caller asks for it: of each
+    /// block then only the newest version, of many transactions at once.
     RemapLate,
 }
 
@@ -381,7 +381,7 @@ impl<D: BlockDevice> Journal<D> {
         credits + credits.div_ceil(format::tags_per_descriptor(self.blocks.size())) + 2
     }
 
-    /// Ends all use with an error that the next mount is told of, if the device still takes it.
+    /// Ends all use with an error, and records it for the next mount if the device still takes it.
     /// Transactions that have not committed are lost.
     pub fn abort(&mut self, error: u32) -> Result<(), JournalError> {
         self.aborted = true;

@@ -31,7 +31,7 @@ impl<M: Mtd> Jffs2<M> {
         self.built = true;
         if self.is_writable() {
             for (dir, name) in doubles {
-                // No room now: the next mount finds it again.
+                // No space now: the next mount finds it again.
                 match self.forget_name(dir, &name) {
                     Ok(()) | Err(Jffs2Error::Call(_) | Jffs2Error::Stuck) => {}
                     Err(error) => return Err(error),

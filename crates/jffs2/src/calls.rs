@@ -148,7 +148,7 @@ impl<M: Mtd> Jffs2<M> {
                 return Ok(());
             }
         }
-        // All names that can be read are told first.
+        // All names that can be read are reported first.
         inode.doubt.map_or(Ok(()), |lost| {
             Err(Jffs2Error::Inode {
                 ino: dir,
@@ -177,11 +177,11 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     fn sync_inode(&mut self, _: u32, _: Sync) -> Result<(), Jffs2Error> {
-        self.settle_all(self.options.sync_collects)
+        self.make_all_durable(self.options.sync_collects)
     }
 
     fn sync_volume(&mut self) -> Result<(), Jffs2Error> {
-        self.settle_all(false)
+        self.make_all_durable(false)
     }
 
     fn do_due(&mut self, _: Time) -> Result<(), Jffs2Error> {
@@ -192,7 +192,7 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     /// What callers wrote so far is durable.
-    fn settle_all(&mut self, collect: bool) -> Result<(), Jffs2Error> {
+    fn make_all_durable(&mut self, collect: bool) -> Result<(), Jffs2Error> {
         let page = self.flash.waiting_at();
         // As Linux: what is collected fills the page instead of padding.
         while collect

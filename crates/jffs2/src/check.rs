@@ -52,8 +52,8 @@ impl<M: Mtd> Jffs2<M> {
         self.check_all(true)
     }
 
-    /// Looks at everything but the bytes that files' nodes hold once they are unpacked: whoever
-    /// reads those anyway is told of them.
+    /// Looks at everything but the bytes that files' nodes hold once they are unpacked: a read of
+    /// those reports them anyway.
     pub fn check_structure(&mut self) -> Result<Report, Jffs2Error> {
         self.check_all(false)
     }
@@ -425,7 +425,7 @@ impl<M: Mtd> Jffs2<M> {
         {
             let from = fragment.start.max(at);
             at = fragment.end.min(from.saturating_add(crate::PAGE));
-            // It is told with its node.
+            // It is reported with its node.
             if self.lost.data.contains_key(&fragment.node) {
                 at = fragment.end;
                 continue;

@@ -1,10 +1,9 @@
 //! A file's contents as they will lie on a medium: by pages, compressed, without the pages that are
 //! zeros.
 //!
-//! *Promises.* The same data give the same contents, whoever compresses them and when; so whoever
-//! makes a medium of many files compresses them on several threads, and the medium is the same.
-//! *Knows nothing of* threads and of where on the medium a page comes to lie: what has to be
-//! divided there is unpacked again.
+//! *Promises.* The same data give the same contents on any thread and at any time. So a maker
+//! compresses many files on several threads, and the medium is the same. *Knows nothing of* threads
+//! and of where on the medium a page comes to lie: what has to be divided there is unpacked again.
 
 use crate::{
     Choice, Format, Jffs2, Jffs2Error, Packer,

@@ -45,7 +45,7 @@ impl<M: Mtd> Jffs2<M> {
                 return Ok(size);
             };
             at = at.max(begin);
-            // A node that cannot be read is no hole: whoever reads there is told.
+            // A node that cannot be read is no hole: a read there fails.
             if self
                 .read_head(fragment.node, ino)
                 .map_or(true, |raw| raw.compr != ZERO)

@@ -328,7 +328,7 @@ pub enum Holds {
         /// The number of the inode.
         ino: u32,
     },
-    /// It cannot be told.
+    /// It cannot be determined.
     Unknown {
         /// It is the end of the log: a power cut may have interrupted the write.
         torn: bool,

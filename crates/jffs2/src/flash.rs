@@ -138,7 +138,7 @@ impl<M: Mtd> Flash<M> {
         self.waiting_at
     }
 
-    /// Takes what waits, up to the place `until`, out of the buffer.
+    /// Takes the bytes before `until` out of the buffer.
     pub fn take_waiting(&mut self, until: u32) -> Vec<u8> {
         let len = (until.saturating_sub(self.waiting_at) as usize).min(self.waiting_len);
         let bytes = self.waiting[..len].to_vec();

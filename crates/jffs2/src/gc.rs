@@ -291,7 +291,7 @@ impl<M: Mtd> Jffs2<M> {
         Ok(())
     }
 
-    /// Takes neighbours in the same page along, if there is room and they lie in blocks that are
+    /// Takes neighbours in the same page along, if there is space and they lie in blocks that are
     /// dirty anyway.
     fn widen(&mut self, ino: u32, start: u32, end: u32) -> Result<(u32, u32), Jffs2Error> {
         let mut from = start;

@@ -94,7 +94,7 @@ impl<M: Mtd> Jffs2<M> {
     fn name_holds(&mut self, at: u32, bytes: &[u8], seen: &mut Seen) -> Result<Holds, Jffs2Error> {
         let e = self.flash.endian;
         let fixed = bytes.first_chunk::<DIRENT>();
-        let fields = fixed.and_then(|fixed| mended_fields(e, fixed));
+        let fields = fixed.and_then(|fixed| repaired_fields(e, fixed));
         let right;
         let bytes = match fields {
             Some(fields) => {
@@ -110,8 +110,8 @@ impl<M: Mtd> Jffs2<M> {
         let name = &bytes[DIRENT..];
         let name = &name[..name.len().min(bytes[28].into())];
         let sum = e.get32(bytes, 36);
-        let mended = if sound { mended(name, sum) } else { None };
-        let name = mended.as_deref().unwrap_or(name);
+        let repaired = if sound { repaired(name, sum) } else { None };
+        let name = repaired.as_deref().unwrap_or(name);
         let readable = crc(name) == sum;
         if self.links(dir) == 0 || name.is_empty() {
             return Ok(if sound {
@@ -170,26 +170,26 @@ impl<M: Mtd> Jffs2<M> {
 }
 
 /// The fields of a name's node, if no bit or one of them is wrong.
-fn mended_fields(e: Endian, fixed: &[u8; DIRENT]) -> Option<[u8; DIRENT]> {
+fn repaired_fields(e: Endian, fixed: &[u8; DIRENT]) -> Option<[u8; DIRENT]> {
     let mut fixed = *fixed;
     let is_right = |bytes: &[u8]| {
         let fixed = bytes.first_chunk();
         fixed.is_some_and(|fixed| RawDirent::read(e, fixed).is_some())
     };
-    (is_right(&fixed) || mend(&mut fixed, is_right)).then_some(fixed)
+    (is_right(&fixed) || repair(&mut fixed, is_right)).then_some(fixed)
 }
 
 /// A name in which one bit is wrong, with that bit right.
-fn mended(name: &[u8], sum: u32) -> Option<Vec<u8>> {
+fn repaired(name: &[u8], sum: u32) -> Option<Vec<u8>> {
     if crc(name) == sum {
         return None;
     }
     let mut name = name.to_vec();
-    mend(&mut name, |name| crc(name) == sum).then_some(name)
+    repair(&mut name, |name| crc(name) == sum).then_some(name)
 }
 
 /// Inverts the one bit with which bytes are right; false if there is none, and the bytes stay.
-fn mend(bytes: &mut [u8], is_right: impl Fn(&[u8]) -> bool) -> bool {
+fn repair(bytes: &mut [u8], is_right: impl Fn(&[u8]) -> bool) -> bool {
     (0..bytes.len() * 8).any(|bit| {
         bytes[bit / 8] ^= 1 << (bit % 8);
         if is_right(bytes) {

@@ -2,8 +2,8 @@
 //!
 //! *Promises.* The newest version of each byte whose checksum is right; a node whose checksum is
 //! wrong is given up when a newer or older one can take its place, and so is what newer nodes hide.
-//! Bytes that only such a node held cannot be read: see [`crate::lost`]. The length is that of the newest version. *Bounded:* memory for the inode's nodes. Source:
-//! fs/jffs2/readinode.c.
+//! Bytes that only such a node held cannot be read: see [`crate::lost`]. The length is that of the
+//! newest version. *Bounded:* memory for the inode's nodes. Source: fs/jffs2/readinode.c.
 
 use crate::{
     Jffs2, Jffs2Error, LostNode,
@@ -401,7 +401,7 @@ impl<M: Mtd> Jffs2<M> {
             inode.shortened = Some(inode.size).filter(|size| *size > end);
             inode.size = inode.size.min(end);
         }
-        self.settle(&effects)
+        self.apply_effects(&effects)
     }
 
     /// Takes the one node of what is no file; older ones do not count.
@@ -445,7 +445,7 @@ impl<M: Mtd> Jffs2<M> {
 
     /// Nodes of which nothing is to be seen do not count; those that share a page are to be merged
     /// one day.
-    pub(crate) fn settle(&mut self, effects: &Effects) -> Result<(), Jffs2Error> {
+    pub(crate) fn apply_effects(&mut self, effects: &Effects) -> Result<(), Jffs2Error> {
         for at in &effects.shared {
             self.space.make_normal(*at);
         }

@@ -22,7 +22,7 @@ use alloc::{
 };
 use nandlab_mtd::Mtd;
 
-/// Erased bytes at the end of a node that tell of an interrupted write.
+/// Erased bytes at the end of a node that show an interrupted write.
 const TORN_BYTES: usize = 16;
 /// The data of a node whose checksum is wrong on purpose: see [`Jffs2::carry_doubt`].
 const UNREADABLE: &[u8] = b"lost";
@@ -318,8 +318,8 @@ impl<M: Mtd> Jffs2<M> {
         Ok(Some(LostNode { at, medium }))
     }
 
-    /// A page that cannot be read and may have held what a file lacks: the file has a part that no
-    /// node holds, and versions of it are missing.
+    /// A page that cannot be read and may have held a missing part of a file: the file has a part
+    /// that no node holds, and versions of it are missing.
     pub(crate) fn lost_page(&self, ino: u32, inode: &Inode) -> Option<LostNode> {
         let page = *self.lost.pages.first()?;
         let nodes = self.known.get(&ino).map_or(0, |known| known.nodes.len());
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_is_what_newer_nodes_do_not_cover_told_apart_from_what_older_ones_show() {
+    fn a_loss_is_what_newer_nodes_do_not_cover_distinguished_from_what_older_ones_show() {
         let sifted = Sifted {
             kept: alloc::vec![node(5, 100, 100, 1000), node(2, 0, 300, 300)],
             damaged: alloc::vec![node(4, 50, 450, 1000)],

@@ -40,7 +40,7 @@ with_defaults! {
         pub sync: bool = false,
         /// Nothing is ever written.
         pub read_only: bool = false,
-        /// An fsync fills the page that waits by collecting garbage, as Linux does; otherwise the
+        /// An fsync fills the buffered page by collecting garbage, as Linux does; otherwise the
         /// page is padded.
         pub sync_collects: bool = true,
         /// The block that was being filled is filled on after a mount, as in Linux. Where pages are

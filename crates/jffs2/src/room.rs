@@ -2,8 +2,8 @@
 //!
 //! *Promises.* A node that was put is read back at once, and lies behind all that were put before;
 //! blocks are erased only behind what replaces their contents. Enough erased blocks are kept for
-//! collecting to come to an end, and for deletions when nothing else has room. *Knows nothing of*
-//! what nodes mean. Source: fs/jffs2/nodemgmt.c, erase.c, wbuf.c.
+//! collecting to come to an end, and for deletions when nothing else finds space. *Knows nothing
+//! of* what nodes mean. Source: fs/jffs2/nodemgmt.c, erase.c, wbuf.c.
 
 use crate::{
     Jffs2, Jffs2Error, Medium,
@@ -24,7 +24,7 @@ const PASSES_MAX: u32 = 1 << 20;
 /// Erases that may fail before a block is bad.
 const ERASE_FAILURES_MAX: u8 = 2;
 
-/// Who asks for room.
+/// The caller that asks for space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum For {
     /// A caller: collects garbage until there is enough left over.
@@ -282,7 +282,7 @@ impl<M: Mtd> Jffs2<M> {
         }
     }
 
-    /// Programs what waits, its page padded.
+    /// Programs the buffered bytes, their page padded.
     pub(crate) fn flush(&mut self) -> Result<(), Jffs2Error> {
         loop {
             let block = self.space.block_of(self.flash.waiting_at());
@@ -309,8 +309,8 @@ impl<M: Mtd> Jffs2<M> {
         Ok(())
     }
 
-    /// Puts a node where [`reserve`](Self::reserve) made room; nothing where the page failed and
-    /// room must be made elsewhere. Its data may come apart from its head and names.
+    /// Puts a node where [`reserve`](Self::reserve) found space; nothing where the page failed and
+    /// another must be found. Its data may come apart from its head and names.
     pub(crate) fn append(
         &mut self,
         node: [&[u8]; 2],

@@ -635,8 +635,8 @@ impl<M: Mtd> Scanner<'_, M> {
         }
     }
 
-    /// The block with most room is filled next. What an interrupted write left at its end could not
-    /// be told from damage once nodes lie behind it.
+    /// The block with most free space is filled next. Once nodes lie behind it, the rest of an
+    /// interrupted write looks like damage.
     fn file_partial(&mut self) {
         let least = match self.flash.is_buffered() {
             true => self.flash.page_bytes() * 2,

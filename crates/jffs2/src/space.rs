@@ -56,7 +56,7 @@ pub(crate) enum List {
     VeryDirty,
     /// Nothing counts; erased when needed.
     Erasable,
-    /// The same, but what replaces it waits in the buffer.
+    /// The same, but its replacement is still in the buffer.
     ErasableWaiting,
     /// To be erased next.
     ErasePending,
@@ -338,7 +338,7 @@ impl Space {
         self.counts[list as usize]
     }
 
-    /// A block is full, or nothing more goes into it; none of it waits any more.
+    /// A block is full, or nothing more goes into it; none of it is buffered.
     pub fn close(&mut self, block: u32) {
         let sizes = self.block(block).sizes;
         if self.next == Some(block) {

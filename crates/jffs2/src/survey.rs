@@ -2,7 +2,8 @@
 //! those who look for what has been, or do not know yet what they look at.
 //!
 //! *Promises.* No bytes make it fail or read outside them; what is no node is passed in steps of
-//! four bytes. Checksums are looked at and told, not demanded. *Knows nothing of* blocks and trees.
+//! four bytes. Checksums are checked and reported, not demanded. *Knows nothing of* blocks and
+//! trees.
 
 use crate::{
     Endian,
@@ -271,7 +272,7 @@ mod tests {
     use alloc::{vec, vec::Vec};
 
     #[test]
-    fn nodes_are_found_among_anything_and_their_damage_is_told() {
+    fn nodes_are_found_among_anything_and_their_damage_is_reported() {
         for endian in [Endian::Little, Endian::Big] {
             let data = b"contents";
             let inode = RawInode {

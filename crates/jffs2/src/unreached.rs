@@ -1,8 +1,8 @@
 //! What no path leads to: inodes below a name that cannot be read, in cycles of directories, or
 //! without a name.
 //!
-//! *Promises.* Nothing here is given up by a mount that would be listed otherwise; it is told, with
-//! the path as far as it is known. *Bounded:* the names in directories that cannot be reached.
+//! *Promises.* Nothing here is given up by a mount that would be listed otherwise; it is reported,
+//! with the path as far as it is known. *Bounded:* the names in directories that cannot be reached.
 
 use crate::{
     Finding, Jffs2, Jffs2Error, Report, Unreached, inode::KIND_DIRECTORY, scan::FoundName,
@@ -105,7 +105,7 @@ impl<M: Mtd> Jffs2<M> {
         self.apart.nameless = nameless.map(|(ino, _)| *ino).collect();
     }
 
-    /// Adds what cannot be reached. Inodes without a name are told only if `all`: removed files
+    /// Adds what cannot be reached. Inodes without a name are reported only if `all`: removed files
     /// leave such inodes, too.
     pub(crate) fn check_unreached(
         &mut self,
@@ -114,15 +114,15 @@ impl<M: Mtd> Jffs2<M> {
         all: bool,
         report: &mut Report,
     ) -> Result<(), Jffs2Error> {
-        let mut told = BTreeSet::new();
+        let mut shown = BTreeSet::new();
         for LostName { dir, name, ino } in lost {
-            if !seen.contains(&ino) && told.insert(ino) {
-                self.tell_below((dir, name, ino), Unreached::NameLost, &mut told, report)?;
+            if !seen.contains(&ino) && shown.insert(ino) {
+                self.tell_below((dir, name, ino), Unreached::NameLost, &mut shown, report)?;
             }
         }
         for ino in self.apart.cycles.clone() {
             let path = format!("#{ino}").into_bytes();
-            self.tell_below((0, path, ino), Unreached::Cycle, &mut told, report)?;
+            self.tell_below((0, path, ino), Unreached::Cycle, &mut shown, report)?;
         }
         let nameless = if all {
             self.apart.nameless.clone()
@@ -131,7 +131,7 @@ impl<M: Mtd> Jffs2<M> {
         };
         for ino in nameless {
             // The numbers of removed inodes are given out again.
-            if self.known.get(&ino).is_none_or(|known| known.links > 0) || !told.insert(ino) {
+            if self.known.get(&ino).is_none_or(|known| known.links > 0) || !shown.insert(ino) {
                 continue;
             }
             let path = format!("#{ino}").into_bytes();
@@ -142,7 +142,7 @@ impl<M: Mtd> Jffs2<M> {
                 ino,
                 why,
             });
-            self.tell_below((0, path, ino), why, &mut told, report)?;
+            self.tell_below((0, path, ino), why, &mut shown, report)?;
         }
         Ok(())
     }
@@ -152,13 +152,13 @@ impl<M: Mtd> Jffs2<M> {
         &mut self,
         (dir, path, ino): (u32, Vec<u8>, u32),
         why: Unreached,
-        told: &mut BTreeSet<u32>,
+        shown: &mut BTreeSet<u32>,
         report: &mut Report,
     ) -> Result<(), Jffs2Error> {
         let mut waiting = VecDeque::from([(path, ino)]);
         while let Some((path, above)) = waiting.pop_front() {
             for (name, ino, is_dir) in self.names_of(above)? {
-                let is_new = told.insert(ino);
+                let is_new = shown.insert(ino);
                 // A full report counts only; paths of any depth need not be kept for that.
                 let full = report.findings.len() >= FINDINGS_MAX;
                 let path = if full {
@@ -198,7 +198,7 @@ impl<M: Mtd> Jffs2<M> {
                 .map(|dent| (dent.name.to_vec(), dent.ino, dent.kind == KIND_DIRECTORY))
                 .collect()),
             Err(error @ Jffs2Error::Flash(_)) => Err(error),
-            // It is told by itself.
+            // It has a finding of its own.
             Err(_) => Ok(Vec::new()),
         }
     }

@@ -23,7 +23,7 @@ pub struct Experiment {
     pub run: RunOptions,
     /// Every setting in effect, defaults included.
     pub settings: Vec<Setting>,
-    /// Numbers that a publication gives for it, by name (`[published]`): to be shown beside what is
+    /// Numbers that a paper gives for it, by name (`[published]`): to be shown beside what is
     /// measured, never used.
     pub published: Vec<(String, f64)>,
 }
@@ -75,7 +75,7 @@ pub enum Precondition {
 pub enum MeasureFrom {
     /// With the first request of the workload.
     Start,
-    /// When write amplification has settled; see [`Steady`](crate::run::Steady).
+    /// When write amplification is steady; see [`Steady`](crate::run::Steady).
     Steady,
 }
 
@@ -190,7 +190,7 @@ fn check_files(
 }
 
 impl RunOptions {
-    /// Takes `[run]`; a workload that has times of its own runs open loop unless told otherwise.
+    /// Takes `[run]`; a workload that has times of its own runs open loop unless set otherwise.
     fn take(
         mut section: Section,
         has_times: bool,

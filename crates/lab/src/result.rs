@@ -104,7 +104,7 @@ pub struct Flash {
     pub write_amplification: Option<f64>,
     /// The same without mapping metadata: what the closed forms for garbage collection speak of.
     pub collection_amplification: Option<f64>,
-    /// Bits that error correction mended.
+    /// Bits that error correction corrected.
     pub corrected_bits: u64,
     /// Reads with more flipped bits than the code corrects.
     pub uncorrectable: u64,

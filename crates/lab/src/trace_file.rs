@@ -18,7 +18,7 @@ const HEAD: u64 = 64 << 10;
 pub struct TraceDescription {
     /// The file that holds the trace.
     pub file: PathBuf,
-    /// Its format; none: told by its content.
+    /// Its format; none: detected by its content.
     pub format: Option<Format>,
     /// How it is read.
     pub options: Options,
@@ -157,8 +157,8 @@ impl Lines for FileLines {
 
 /// What is wrong in the format that comes nearest, for an error that names none.
 fn as_nearest(nearest: &Option<(Format, Box<TraceError>)>) -> String {
-    let told = |(format, error): &(Format, _)| format!("; read as {format}: {error}");
-    nearest.as_ref().map_or(String::new(), told)
+    let reported = |(format, error): &(Format, _)| format!("; read as {format}: {error}");
+    nearest.as_ref().map_or(String::new(), reported)
 }
 
 /// A trace, opened once: a pipe gives its bytes to nobody else.

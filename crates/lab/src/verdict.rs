@@ -147,7 +147,7 @@ impl Sample {
     }
 
     /// In words, with each number as `number` writes it.
-    pub fn told(&self, number: impl Fn(f64) -> String) -> String {
+    pub fn reported(&self, number: impl Fn(f64) -> String) -> String {
         let mean = number(self.mean);
         match (self.half, self.seeds) {
             (_, None) => mean,
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(figure.mean, 5.5);
         assert!((figure.half.unwrap() - 2.2622 * 3.0277 / 10f64.sqrt()).abs() < 1e-3);
         assert_eq!(
-            figure.told(|v| format!("{v:.1}")),
+            figure.reported(|v| format!("{v:.1}")),
             "5.5 (3.3 to 7.7, 10 seeds)"
         );
     }

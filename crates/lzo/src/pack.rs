@@ -1,5 +1,5 @@
 //! Two compressors: one table of the last place of each four bytes, the first match taken; or,
-//! where time matters less than room, the [`best`] way.
+//! where time matters less than space, the [`best`] way.
 
 use crate::best;
 use alloc::vec::Vec;

@@ -73,7 +73,7 @@ impl Correction {
 
     /// Corrects a page that is about to be programmed again, data and ECC bytes. Erased ECC bytes
     /// belong to an erased page, or to data that were written without them: such data stay.
-    pub fn settle(
+    pub fn correct_for_program(
         &mut self,
         page: Page,
         data: &mut [u8],

@@ -228,7 +228,7 @@ fn layout_with_code(page: u32, oob: u32, code: Code) -> Result<Layout, ImageErro
         (Code::Bch { .. }, 64..) => {
             let ecc = code.page_parity(page as usize);
             let ecc = ecc.ok_or(ImageError::Steps { code, page })?;
-            let ecc = u16::try_from(ecc).map_err(|_| refused("room for the ECC bytes"))?;
+            let ecc = u16::try_from(ecc).map_err(|_| refused("space for the ECC bytes"))?;
             Ok(Layout::LinuxLargePageEnd { ecc })
         }
         (Code::Bch { .. }, _) => Err(refused("at least 64")),

@@ -50,8 +50,8 @@ pub use partition::Partition;
 pub use request::{Outcome, Request};
 pub use tracer::{Event, Sink, Tracer};
 
-/// How many bits of a read the error correction had to mend: an outcome, not an error.
-/// A caller that cares about data retention moves a page whose count nears the code's strength.
+/// How many bits of a read the error correction corrected: an outcome, not an error. A caller that
+/// cares about data retention moves a page whose count nears the code's strength.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Corrected {
     /// The largest number of bits corrected in one codeword of the read.

@@ -16,7 +16,7 @@ pub struct Event {
 #[derive(Clone, Debug)]
 pub struct Sink<F>(F);
 
-/// An array whose every request `F` is told.
+/// An array that reports every request to `F`.
 pub type Tracer<M, F> = Hooked<M, Sink<F>>;
 
 impl<M, F: FnMut(&Event)> Hooked<M, Sink<F>> {

@@ -55,7 +55,7 @@ pub enum Fate {
     NotStarted,
     /// It was interrupted; the word chooses how far it got.
     Torn(u64),
-    /// It is on the medium, though nobody was told.
+    /// It is on the medium, though it was not acknowledged.
     Done,
 }
 
@@ -84,7 +84,7 @@ impl Chip {
     /// Starts keeping every media operation (a log already kept goes on).
     pub fn start_log(&mut self) {
         self.oplog.0.get_or_insert_default();
-        self.settle_plain();
+        self.update_plain();
     }
 
     /// Operations logged so far.
@@ -95,7 +95,7 @@ impl Chip {
     /// Takes the log and stops keeping it.
     pub fn take_log(&mut self) -> Vec<LoggedOp> {
         let log = self.oplog.0.take().unwrap_or_default();
-        self.settle_plain();
+        self.update_plain();
         log
     }
 
@@ -103,7 +103,7 @@ impl Chip {
     /// they did, since they depend on the place and its history alone; time does not matter.
     pub fn replay(&mut self, op: &LoggedKind, fate: Fate) -> Result<(), MtdError> {
         let result = self.replay_any(op, fate);
-        self.settle_plain();
+        self.update_plain();
         result
     }
 
@@ -219,7 +219,7 @@ impl<'a> CrashStates<'a> {
         self.under_way.sort_by_key(|op| op.end);
         let done = self.under_way.iter().take_while(|op| op.end <= t).count();
         for op in self.under_way.drain(..done) {
-            settle(self.chip.replay(&op.kind, Fate::Done))?;
+            ignore_recurring(self.chip.replay(&op.kind, Fate::Done))?;
         }
         let mut fork = self
             .chip
@@ -237,14 +237,14 @@ impl<'a> CrashStates<'a> {
             if fate != Fate::Done {
                 held.insert(die);
             }
-            settle(fork.replay(&op.kind, fate))?;
+            ignore_recurring(fork.replay(&op.kind, fate))?;
         }
         Ok(fork)
     }
 }
 
 /// A failure of the medium recurs when it is replayed; it is part of the state.
-fn settle(result: Result<(), MtdError>) -> Result<(), MtdError> {
+fn ignore_recurring(result: Result<(), MtdError>) -> Result<(), MtdError> {
     match result {
         Err(MtdError::ProgramFailed(_) | MtdError::EraseFailed(_)) => Ok(()),
         other => other,

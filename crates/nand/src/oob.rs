@@ -13,7 +13,7 @@ const WORD: usize = 4;
 const REST: usize = 3;
 /// Bytes that the pages of a block share.
 const COMMON: usize = 8;
-/// OOB bytes of the quick way.
+/// OOB bytes of the fast path.
 pub(crate) const SHORT: usize = OWN + COMMON;
 const OWN_MASK: u64 = (1 << (8 * OWN)) - 1;
 
@@ -43,7 +43,7 @@ impl Oob {
         }
     }
 
-    /// No block has a table of its own, so that the quick way is open.
+    /// No block has a table of its own, so that the fast path is open.
     pub fn is_compact(&self) -> bool {
         self.full.is_empty()
     }
@@ -66,7 +66,7 @@ impl Oob {
         *date = [date[0] | e, date[1] | f, date[2] | g];
     }
 
-    /// The quick way for compact blocks: a prefix and a common part, both plain. False if the block
+    /// The fast path for compact blocks: a prefix and a common part, both plain. False if the block
     /// does not agree; then nothing was done.
     #[inline]
     pub fn program_short(
@@ -92,7 +92,7 @@ impl Oob {
         true
     }
 
-    /// The quick way to copy. Each target gets the first word of its source, whose bytes go to its
+    /// The fast path to copy. Each target gets the first word of its source, whose bytes go to its
     /// row of heads too, and then its row of tails. False if the rows are of other widths or the
     /// block does not agree; then nothing was done. The targets are erased.
     #[inline]

@@ -103,7 +103,7 @@ pub struct Reliability {
     pub ecc: Ecc,
 }
 
-/// Error correction, as the number of bits that it mends.
+/// Error correction, as the number of bits that it corrects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ecc {
     /// None: bit errors reach the caller.
@@ -116,7 +116,7 @@ pub enum Ecc {
     },
     /// `bits` per `codeword` bytes.
     Bch {
-        /// Bits mended per codeword.
+        /// Bits corrected per codeword.
         bits: u16,
         /// Data bytes that one code protects.
         codeword: u32,
@@ -124,7 +124,7 @@ pub enum Ecc {
 }
 
 impl Ecc {
-    /// Bits mended per codeword, and the codeword's data bytes.
+    /// Bits corrected per codeword, and the codeword's data bytes.
     pub fn strength(self) -> (u16, u32) {
         match self {
             Self::None => (0, 512),

@@ -133,7 +133,7 @@ fn an_erase_forgets_and_counts() {
 #[test]
 fn copies_carry_the_name_and_share_the_data() {
     for quick in [true, false] {
-        // A second allowed program takes the chip off its quick way; both must do the same.
+        // A second allowed program takes the chip off its fast path; both must do the same.
         let mut c = chip(|s| s.rules.partial_programs = if quick { 1 } else { 2 });
         let tag: Vec<u8> = (1..16).collect();
         (0..3).for_each(|p| c.program(Page(p), &data(p as u8), &tag).unwrap());

@@ -168,12 +168,12 @@ impl Args {
     }
 }
 
-/// The stack that a document describes. Whoever uses the disk makes a file system of his own.
+/// The stack that a document describes, without a file system: the user of the disk makes one.
 fn describe(document: Document) -> Result<Description, DescriptionError> {
     let fs = document.refuse(
         "fs.type",
         "a file system",
-        "none, since whoever uses the exported disk makes his own",
+        "none, since the user of the exported disk makes one",
     );
     let (description, _) = Experiment::take_stack(document)?;
     if description.fs.is_some() {

@@ -37,7 +37,7 @@ pub enum Failure {
     /// A run has no result.
     #[error("{0}")]
     Run(#[from] RunError),
-    /// A publication cannot be reproduced.
+    /// A paper cannot be reproduced.
     #[error("{0}")]
     Paper(#[from] PaperError),
     /// The experiment cannot be explored.

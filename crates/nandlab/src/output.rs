@@ -232,7 +232,7 @@ pub fn print_table(text: &str) -> Result<(), Failure> {
 
 /// Writes a message to standard error, where a terminal obeys none of it.
 pub fn note(message: std::fmt::Arguments<'_>) {
-    // Nobody can be told that standard error is closed.
+    // Nothing is left to report on when standard error is closed.
     _ = writeln!(io::stderr(), "nandlab: {}", visible(&message.to_string()));
 }
 

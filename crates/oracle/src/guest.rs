@@ -66,13 +66,13 @@ impl Guest {
         self
     }
 
-    /// Memory of the guest in MiB (1024 unless told otherwise), of which its files take their part.
+    /// Memory of the guest in MiB (1024 unless set otherwise), of which its files take their part.
     pub fn memory(mut self, mib: u32) -> Self {
         self.memory_mib = mib;
         self
     }
 
-    /// The longest wall time that the guest may take (240 s unless told otherwise); then it is
+    /// The longest wall time that the guest may take (240 s unless set otherwise); then it is
     /// killed.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = limit;

@@ -74,7 +74,7 @@ impl Running {
             .stderr(complaints);
         let program = command.get_program().to_os_string();
         let shared = Arc::new(Shared::default());
-        let (tell, told) = mpsc::channel();
+        let (tell, reported) = mpsc::channel();
         let worker = {
             let shared = shared.clone();
             thread::spawn(move || {
@@ -96,7 +96,7 @@ impl Running {
             })
         };
         let started = Instant::now();
-        match told.recv() {
+        match reported.recv() {
             Ok(None) => {}
             Ok(Some(source)) => {
                 return Err(OracleError::Io {

@@ -1,10 +1,10 @@
-//! When what waits in memory is written: the policy of Linux 2.6 (`mm/page-writeback.c` of 2.6.18).
+//! When dirty data in memory is written: the policy of Linux 2.6 (`mm/page-writeback.c` of 2.6.18).
 //!
 //! *Promises.* A writer that leaves more than the dirty limit behind writes back itself before its
 //! call ends ([`wrote`](Flusher::wrote)); above the background limit pdflush writes until it is
 //! below; once a period, kupdate writes what has waited for too long; what a file system has of its
 //! own, such as a journal's commit timer, is done when it is due ([`wake`](Flusher::wake)). *Knows
-//! nothing of* what waits: the file system owns it and says how much it is.
+//! nothing of* the dirty data itself: the file system owns it and reports its amount.
 //!
 //! # Whose time it takes
 //!
@@ -43,7 +43,7 @@ pub struct Limits {
     pub background_percent: u8,
     /// Percent of it from which on writers write themselves: `vm.dirty_ratio`.
     pub dirty_percent: u8,
-    /// Age in nanoseconds at which kupdate writes what waits: `vm.dirty_expire_centisecs`.
+    /// Age in nanoseconds at which kupdate writes dirty data: `vm.dirty_expire_centisecs`.
     pub expire: u64,
     /// Its period in nanoseconds: `vm.dirty_writeback_centisecs`. 0: it never runs.
     pub period: u64,

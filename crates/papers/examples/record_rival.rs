@@ -1,5 +1,5 @@
-//! Records what the real kernel's ext4 asks of its disk for the works of the publication of F2FS:
-//! `record_rival DIRECTORY PLAYER [WORK...]`, by `cargo xtask record rival`.
+//! Records the requests of the real kernel's ext4 for the works of the F2FS paper: `record_rival
+//! DIRECTORY PLAYER [WORK...]`, by `cargo xtask record rival`.
 //!
 //! For each work a guest makes an ext4 on a disk of its own and plays the calls (`play-files`, the
 //! program PLAYER); every request, that of `mkfs.ext4` on, goes to `DIRECTORY/ext4-WORK.iolog.gz`.

@@ -1,12 +1,11 @@
-//! Publications reproduced: their numbers beside ours, their claims judged by our runs, everything
-//! that was assumed declared.
+//! Papers reproduced: their numbers beside ours, their claims judged by our runs, everything that
+//! was assumed declared.
 //!
 //! *Promises.* The basis of a row or claim is `calibrated` if an assumption was chosen with its
 //! published value in view, otherwise `predicted`; it is computed from what the assumptions say
 //! that they had in view. Whether a claim holds is computed from the runs, and is undecided where
-//! another seed could turn it over. What a publication
-//! leaves open is an assumption with its value, its label and a reason, and where it decides the
-//! result, all its values are run.
+//! another seed could turn it over. What a paper leaves open is an assumption with its value, its
+//! label and a reason, and where it decides the result, all its values are run.
 
 mod exhibit;
 mod f2fs;
@@ -18,7 +17,7 @@ mod runs;
 mod ubil;
 
 pub use nandlab_lab::report::number::Quantity;
-/// What whoever records the rival's requests needs.
+/// The interface for recording the rival's requests.
 pub mod f2fs_rival {
     pub use super::f2fs::{MARK_BYTES, MARKS, Work, place_of_mark};
 }
@@ -55,7 +54,7 @@ impl Size {
     ];
 }
 
-/// A publication that can be reproduced.
+/// A paper that can be reproduced.
 pub struct Paper {
     /// Its name on the command line.
     pub id: &'static str,
@@ -64,7 +63,7 @@ pub struct Paper {
     reproduce: fn(Watch<'_>, Size) -> Result<Found, PaperError>,
 }
 
-/// Every publication, in the order in which their stacks stand on each other.
+/// Every paper, in the order in which their stacks stand on each other.
 pub const ALL: [Paper; 5] = [
     Paper {
         id: "ftl-study",
@@ -94,7 +93,7 @@ pub const ALL: [Paper; 5] = [
 ];
 
 impl Paper {
-    /// Runs everything; `watch` is told how far it is.
+    /// Runs everything; `watch` receives the progress.
     pub fn reproduce(
         &self,
         size: Size,
@@ -127,7 +126,7 @@ impl Paper {
     }
 }
 
-/// What the runs of a publication show.
+/// What the runs of a paper show.
 struct Found {
     rows: Vec<Row>,
     claims: Vec<Claim>,
@@ -171,7 +170,7 @@ impl Found {
     }
 }
 
-/// Why a publication could not be reproduced: a fault of this program.
+/// Why a paper could not be reproduced: a fault of this program.
 #[derive(Debug, thiserror::Error)]
 pub enum PaperError {
     /// An experiment of it is wrong.
@@ -192,7 +191,7 @@ impl PaperError {
     }
 }
 
-/// What came of a publication.
+/// What came of a paper.
 pub struct Reproduction {
     /// The figures and claims, for programs.
     pub result: PaperResult,
@@ -202,7 +201,7 @@ pub struct Reproduction {
     pub exhibits: Vec<Exhibit>,
 }
 
-/// Numbers, claims and assumptions of a publication.
+/// Numbers, claims and assumptions of a paper.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PaperResult {
     /// Its name on the command line.
@@ -224,7 +223,7 @@ pub struct Row {
     pub what: String,
     /// The unit of both values.
     pub unit: &'static str,
-    /// As published; none if it goes beyond the publication.
+    /// As published; none if it goes beyond the paper.
     pub published: Option<f64>,
     /// The value that was measured here.
     pub measured: f64,
@@ -288,7 +287,7 @@ impl Basis {
     }
 }
 
-/// A claim of the publication.
+/// A claim of the paper.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {
     /// The name of the claim, unique in its paper.
@@ -416,11 +415,11 @@ mod tests {
     }
 
     #[test]
-    fn the_assumptions_of_each_publication_are_read_whole() {
+    fn the_assumptions_of_each_paper_are_read_whole() {
         for (file, platform) in files() {
-            let told = file.text.matches("[[assumption]]").count();
+            let reported = file.text.matches("[[assumption]]").count();
             let all = Assumption::all(&file, platform).unwrap();
-            assert!(told > 0 && all.len() >= told, "{}", file.file);
+            assert!(reported > 0 && all.len() >= reported, "{}", file.file);
             assert!(all.iter().all(|assumption| !assumption.why.is_empty()));
         }
     }

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Gets told how far a paper is.
+/// Receives the progress of a paper.
 pub type Watch<'a> = &'a (dyn Fn(Progress) + Sync);
 
 /// Settings of an experiment, `key=value` each.

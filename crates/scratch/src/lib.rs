@@ -58,7 +58,7 @@ fn all() -> MutexGuard<'static, Vec<PathBuf>> {
 pub fn remove_all() {
     let mut all = all();
     for path in all.drain(..) {
-        // The process ends; nobody can be told.
+        // The process ends, so nobody reads a report.
         _ = fs::remove_file(path);
     }
     std::mem::forget(all);

@@ -1,7 +1,7 @@
 //! The compressors of squashfs, for unpacking.
 //!
-//! *Promises.* Any bytes are valid input. No more is unpacked than there is room for, and a window
-//! of at most [`WINDOW_MAX`] is allocated.
+//! *Promises.* Any bytes are valid input. The output never exceeds its buffer, and a window of at
+//! most [`WINDOW_MAX`] is allocated.
 
 use crate::error::{Result, SquashError};
 use alloc::boxed::Box;

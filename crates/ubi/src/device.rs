@@ -91,7 +91,7 @@ pub struct Info {
 impl<M: Mtd> Ubi<M> {
     /// Attaches a device, by the memory that the options name if there is one, otherwise by a scan;
     /// an erased flash becomes an empty device. Interrupted work is finished: copies of the volume
-    /// table that differ are made alike, blocks that hold nothing wait to be erased.
+    /// table that differ are made alike, blocks that hold nothing are queued for an erase.
     pub fn attach(mtd: M, options: Options) -> Result<Self, UbiError> {
         let logged = matches!(options.memory, Memory::Log(_));
         if options.headers == Headers::None && !logged {
@@ -200,7 +200,7 @@ impl<M: Mtd> Ubi<M> {
             Memory::Log(_) => self.recommit_if_hurt()?,
             _ => {}
         }
-        for &lnum in &tables.mend {
+        for &lnum in &tables.repair {
             self.write_table_copy(lnum, None)?;
         }
         self.autoresize()
@@ -368,7 +368,7 @@ impl<M: Mtd> Ubi<M> {
     }
 
     /// Finishes all pending work and what the memory needs for a quick attach.
-    pub fn settle(&mut self) -> Result<(), UbiError> {
+    pub fn finish_work(&mut self) -> Result<(), UbiError> {
         if self.read_only.is_none() {
             self.flush_erases()?;
             self.keep_all()?;
@@ -376,9 +376,9 @@ impl<M: Mtd> Ubi<M> {
         self.sync()
     }
 
-    /// [Settles](Self::settle), and gives the flash back.
+    /// Calls [`finish_work`](Self::finish_work), and returns the flash.
     pub fn detach(mut self) -> Result<M, UbiError> {
-        self.settle()?;
+        self.finish_work()?;
         Ok(self.flash.mtd)
     }
 
@@ -575,7 +575,7 @@ fn judge_volume(id: u32, record: &Record, found: &FoundVolume) -> Result<(), Ubi
     Ok(())
 }
 
-/// A map with room for every logical block of a volume.
+/// A map with an entry for every logical block of a volume.
 pub(crate) fn empty_map(reserved: u32) -> Vec<Option<u32>> {
     vec![None; reserved as usize]
 }

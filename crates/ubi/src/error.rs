@@ -7,7 +7,7 @@ use nandlab_sim::{Finding, MediumFault, Place};
 /// A request that was not served, or a medium that was not attached.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UbiError {
-    /// The flash failed in a way that UBI cannot mend.
+    /// The flash failed in a way that UBI cannot recover from.
     #[error(transparent)]
     Mtd(#[from] MtdError),
     /// A structure on flash is sound and yet impossible.
@@ -45,7 +45,7 @@ pub enum UbiError {
     #[error("volume {0} has that name already")]
     NameTaken(u32),
     /// Every slot of the volume table is taken.
-    #[error("no room for another volume in the table of {0}")]
+    #[error("no space for another volume in the table of {0}")]
     TableFull(u32),
     /// Too few erase blocks are free.
     #[error("{needed} erase blocks needed, {available} available")]

@@ -2,8 +2,8 @@
 //! `ubiformat` and `ubinize` of mtd-utils do).
 //!
 //! *Promises.* Erase counters outlive a format. An image is byte for byte what `ubinize` makes of
-//! the same volumes. Erased pages at the end of an image's blocks are not programmed, so that
-//! whoever writes there later programs them for the first time.
+//! the same volumes. Erased pages at the end of an image's blocks are not programmed, so that a
+//! later write programs them for the first time.
 
 use crate::attach::{Found, Loose, Tables};
 use crate::device::{Attached, Kept, compat};
@@ -197,7 +197,7 @@ impl<M: Mtd> Ubi<M> {
             let records = vec![None; slots(flash.shape.leb_bytes) as usize];
             let tables = Tables {
                 records,
-                mend: (0..LAYOUT_LEBS).collect(),
+                repair: (0..LAYOUT_LEBS).collect(),
             };
             let mut ubi =
                 Self::assemble(flash, options, found, tables, Kept::Scan, Attached::Scan)?;

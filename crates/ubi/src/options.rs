@@ -65,7 +65,7 @@ with_defaults! {
         /// (`CONFIG_MTD_UBI_BEB_LIMIT`).
         pub bad_per_1024: u32 = 20,
         /// Corrected bits in a codeword that call for a move. Linux's default is three quarters of
-        /// what the code mends.
+        /// what the code corrects.
         pub scrub_bits: u16 = 1,
         /// Blocks that a scan finds free are used as they are, as Linux does. Otherwise they are
         /// erased once more first: a cut may have left torn pages that read as erased.

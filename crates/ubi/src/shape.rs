@@ -74,7 +74,7 @@ impl Shape {
             slots(room) > 0,
             "bytes of a logical erase block",
             room.into(),
-            "room for a record of the volume table",
+            "space for a record of the volume table",
         )?;
         Ok(Self {
             pebs: geometry.blocks,

@@ -273,7 +273,7 @@ impl<M: Mtd> Ubi<M> {
             lebs > 0 && (volume.record.kind == VolumeKind::Dynamic || lebs >= used),
             "logical blocks",
             lebs.into(),
-            "1 or more, and room for what a static volume holds",
+            "1 or more, and space for what a static volume holds",
         )?;
         self.wake_all()?;
         if lebs > old {

@@ -230,7 +230,7 @@ impl Wear {
         self.erase.len()
     }
 
-    /// Blocks that wait to be erased, in their order.
+    /// Blocks that are queued for an erase, in their order.
     pub fn queued(&self) -> impl Iterator<Item = u32> {
         self.erase.iter().map(|job| job.peb)
     }

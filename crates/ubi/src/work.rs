@@ -1,8 +1,8 @@
-//! Background work: erases, moves for wear and against bit flips. One step a call, so that whoever
-//! runs the device decides when.
+//! Background work: erases, moves for wear and against bit flips. One step a call, so that the
+//! owner of the device decides when.
 //!
-//! *Power loss.* A move writes a whole copy with a checksum before the old block waits to be
-//! erased; a cut leaves one or both, and the attach can tell.
+//! *Power loss.* A move writes a whole copy with a checksum before the old block is queued for an
+//! erase; a cut leaves one or both, and the attach can tell.
 
 use crate::Ubi;
 use crate::device::Kept;

@@ -262,12 +262,12 @@ pub struct StatFs {
     pub name_max: u32,
 }
 
-/// What waits in memory to be written.
+/// Dirty data in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dirty {
     /// How much, in bytes.
     pub bytes: u64,
-    /// Since when the oldest of it waits.
+    /// Since when the oldest of it is dirty.
     pub since: Option<Time>,
 }
 

@@ -100,11 +100,12 @@ pub fn counts(found: &[(String, Found)]) -> String {
             .filter(|(_, found)| found.verdict == verdict)
             .count()
     };
-    let told = WORDS
+    let reported = WORDS
         .iter()
         .map(|(verdict, word)| (of(*verdict), word))
         .filter(|(count, _)| *count > 0);
-    told.map(|(count, word)| format!("{count} {word}"))
+    reported
+        .map(|(count, word)| format!("{count} {word}"))
         .collect::<Vec<_>>()
         .join(", ")
 }
@@ -184,17 +185,17 @@ impl List {
 
     /// What was found otherwise than listed.
     pub fn differences(&self, stack: &str, found: &[(String, Found)]) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for (test, found) in found {
             match self.of(stack, test) {
                 Some(listed) if listed.verdict == found.verdict => {}
                 Some(listed) => {
-                    told.push(format!("{stack} {test}: found {found}; listed {listed}"))
+                    reported.push(format!("{stack} {test}: found {found}; listed {listed}"))
                 }
-                None => told.push(format!("{stack} {test}: found {found}; not listed")),
+                None => reported.push(format!("{stack} {test}: found {found}; not listed")),
             }
         }
-        told
+        reported
     }
 
     /// Takes over what was found, keeping the reasons of what was listed with the same verdict

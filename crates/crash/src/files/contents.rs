@@ -70,7 +70,7 @@ impl Versions<'_> {
     }
 
     /// Blocks that are the same in all versions are as they are there.
-    pub fn settled(&self, found: &[u8]) -> Result<(), String> {
+    pub fn agrees(&self, found: &[u8]) -> Result<(), String> {
         let block = self.shape.block;
         let part = |version: &Option<&[u8]>, at: usize| {
             version
@@ -155,14 +155,14 @@ mod tests {
     }
 
     #[test]
-    fn only_what_all_versions_have_in_common_is_settled() {
+    fn only_what_all_versions_have_in_common_is_required() {
         let both = versions(&[b"aaaaaaaabbbbbbbbcc", b"aaaaaaaaBBBBBBBBcccc"]);
-        assert!(both.settled(b"aaaaaaaa????????????").is_ok());
-        assert!(both.settled(b"aaaaaaa?????????????").is_err());
+        assert!(both.agrees(b"aaaaaaaa????????????").is_ok());
+        assert!(both.agrees(b"aaaaaaa?????????????").is_err());
         let new = Versions {
             of: vec![None, Some(b"aaaa")],
             shape: SHAPE,
         };
-        assert!(new.settled(b"????").is_ok());
+        assert!(new.agrees(b"????").is_ok());
     }
 }

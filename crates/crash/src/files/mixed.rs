@@ -13,7 +13,7 @@ const LENGTH_MAX: u64 = 28 * 1024;
 
 /// A run of so many operations: a few files from a few bytes to some tens of blocks, some of them
 /// so long that a file system with blocks of 1 KiB needs indirect ones. It ends with a remount, so
-/// that nothing waits at the end.
+/// that nothing is dirty at the end.
 pub fn mixed(seed: u64, count: usize) -> Vec<FileOp> {
     let mut mixer = Mixer {
         model: Model::default(),

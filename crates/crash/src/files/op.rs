@@ -91,7 +91,7 @@ pub enum FileOp {
     },
     /// Makes every earlier call durable.
     Sync,
-    /// Time passes: a commit timer fires, and some of what waits is written.
+    /// Time passes: a commit timer fires, and some dirty data is written.
     Pause {
         /// At least so many bytes.
         bytes: u32,
@@ -137,7 +137,7 @@ pub(super) fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-/// How long a write waits to be written back, as Linux has it, and how long a pause is.
+/// How long data stays dirty before Linux writes it back, and how long a pause is.
 const EXPIRED_SECS: i64 = 30;
 
 /// Carries out an operation at `now` on a mounted file system.

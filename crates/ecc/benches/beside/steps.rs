@@ -103,7 +103,7 @@ impl Steps {
             self.unmasked(&self.written),
         ]
         .concat();
-        file.write_all(&all).expect("room for the steps");
+        file.write_all(&all).expect("space for the steps");
         file
     }
 

@@ -120,7 +120,7 @@ fn a_disk_with_an_order_of_its_own_does_no_harm_while_flushes_are_kept() {
 }
 
 #[test]
-fn e2fsck_finds_nothing_to_mend_before_and_after_a_recovery() {
+fn e2fsck_finds_nothing_to_repair_before_and_after_a_recovery() {
     let sample = Plan {
         cuts: Cuts::Sample(40),
         ..plan(0)

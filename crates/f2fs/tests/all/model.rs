@@ -120,7 +120,7 @@ fn fill(f2fs: &mut F2fs<&mut Ram>, left_percent: u64) {
     f2fs.forget(ballast, 1);
 }
 
-/// Writes here and there in a large file while little room is left, so that sections must be
+/// Writes here and there in a large file while little space is left, so that sections must be
 /// cleaned.
 fn churn(mib: u64, left_percent: u64, options: Options, seed: u64) -> Counts {
     let mut disk = formatted(mib, &Format::default());

@@ -10,7 +10,7 @@ use crate::{AttachError, Cause};
 use alloc::{vec, vec::Vec};
 use nandlab_mtd::{Block, Geometry, Mtd, MtdError, Page};
 
-/// Most log blocks of a group: each group has room for that many.
+/// Most log blocks of a group: each group has space for that many.
 const MOST_GROUP_LOGS: u32 = 64;
 /// Copies of the anchor page.
 const ANCHORS: u32 = 2;

@@ -106,7 +106,7 @@ impl<M: Mtd> Core<M> {
             self.logs.get_mut(slot).open = false;
             return Ok(false);
         }
-        self.settle_places(lbn, log.next..end, pending);
+        self.place_newest(lbn, log.next..end, pending);
         self.tally.merges.partial += 1;
         self.adopt_log(slot, end, Cause::PartialMerge)?;
         Ok(true)
@@ -151,7 +151,7 @@ impl<M: Mtd> Core<M> {
         } else {
             Some(self.fill_fresh(lbn, end, pending, cause)?)
         };
-        self.settle_places(lbn, 0..self.maps.pages, pending);
+        self.place_newest(lbn, 0..self.maps.pages, pending);
         if cause == Cause::FullMerge {
             self.tally.merges.full += 1;
         }
@@ -196,11 +196,11 @@ impl<M: Mtd> Core<M> {
 
     /// The newest versions of some pages of a logical block, as the merge found them, are now in
     /// their places.
-    fn settle_places(&mut self, lbn: u32, range: Range<u32>, pending: PendingPage<'_>) {
+    fn place_newest(&mut self, lbn: u32, range: Range<u32>, pending: PendingPage<'_>) {
         for off in range {
             let lpn = lbn * self.maps.pages + off;
             if self.maps.log(lpn).is_some() {
-                self.settle_log(lpn, None);
+                self.point_to_log(lpn, None);
             }
             self.maps.set_placed(lpn, self.sources[off as usize] != 0);
         }

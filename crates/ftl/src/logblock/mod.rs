@@ -1,8 +1,9 @@
 //! Log blocks: data in block-mapped blocks, updates in a few page-mapped ones. BAST, SAST and FAST.
 //!
 //! *Promises* what [`BlockDevice`] promises, over any [`Mtd`] that corrects errors: without error
-//! correction a torn page cannot be told. A page that decays beyond correction reads as lost; found
-//! so only by a later attach, it counts as never written, since nothing tells it from a torn one.
+//! correction a torn page cannot be recognized. A page that decays beyond correction reads as lost;
+//! found so only by a later attach, it counts as never written, since nothing tells it from a torn
+//! one.
 //!
 //! *How.* Each logical block has a data block, in which every page has its place. A page is written
 //! in place once; its later versions go to log blocks, which merges turn into data blocks again

@@ -225,7 +225,7 @@ impl<M: Mtd> Core<M> {
 
     /// The newest version of a logical page is on `page` of a log, or (none) no longer in a log.
     #[inline]
-    pub fn settle_log(&mut self, lpn: u32, page: Option<u32>) {
+    pub fn point_to_log(&mut self, lpn: u32, page: Option<u32>) {
         if let Some(old) = self.maps.set_log(lpn, page)
             && let Use::Log { slot } = self.blocks.of(self.maps.split(old).0)
         {
@@ -261,7 +261,7 @@ impl<M: Mtd> Core<M> {
             self.repairs.push(lbn);
             return Ok(false);
         }
-        self.settle_log(lpn, None);
+        self.point_to_log(lpn, None);
         self.maps.set_placed(lpn, true);
         self.maps
             .set_present(lpn, matches!(payload, Payload::Data(_)));
@@ -297,13 +297,13 @@ impl<M: Mtd> Core<M> {
         }
         self.logs.push(slot, lpn, self.maps.split(lpn).1);
         self.logs.get_mut(slot).live += 1;
-        self.settle_log(lpn, Some(page));
+        self.point_to_log(lpn, Some(page));
         self.maps
             .set_present(lpn, matches!(payload, Payload::Data(_)));
         Ok(true)
     }
 
-    /// Whether a log has room that may be written.
+    /// Whether a log has space that may be written.
     #[inline]
     pub fn takes_more(&self, slot: u32) -> bool {
         let log = self.logs.get(slot);

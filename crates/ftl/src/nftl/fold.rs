@@ -249,7 +249,7 @@ impl<M: Mtd> Nftl<M> {
     /// Whether a chain can be folded into its last unit.
     fn fits_last(&self, chain: u16, survey: &Survey) -> bool {
         let traits = self.units.unit(survey.last).traits;
-        // Guarded, a fold that was not finished is told by its unit having been found.
+        // Guarded: the unit was found, so the fold was not finished.
         let marked = self.options.ordering == Ordering::Linux && survey.last_oob[2].has_fold_mark();
         let fits = |(newest, oob): (&Newest, &Oob)| match newest {
             Newest::Nothing => true,

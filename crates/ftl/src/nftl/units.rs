@@ -229,7 +229,7 @@ impl Units {
 
     /// The newest contents of a sector are in `unit` (none: it is zeros).
     #[inline]
-    pub fn settle(&mut self, chain: u16, sector: u32, unit: Option<u16>) {
+    pub fn place_newest(&mut self, chain: u16, sector: u32, unit: Option<u16>) {
         let mut at = self.head(chain);
         while let Some(u) = at {
             self.units[u as usize].live &= !(1 << sector);
@@ -319,8 +319,8 @@ mod tests {
             ),
             (vec![4, 2, 5], 3, Some(1))
         );
-        units.settle(1, 9, Some(2));
-        units.settle(1, 9, Some(5));
+        units.place_newest(1, 9, Some(2));
+        units.place_newest(1, 9, Some(5));
         assert_eq!([4, 2, 5].map(|u| units.unit(u).live), [0, 0, 1 << 9]);
         let former = units.replace(1, 5).unwrap();
         assert_eq!(

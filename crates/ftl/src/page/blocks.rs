@@ -40,7 +40,7 @@ pub(crate) struct BlockTable {
     /// Sequence number when the block was closed.
     closed_at: Vec<u64>,
     /// What must be durable before the block is erased.
-    settled: Vec<Issued>,
+    erase_after: Vec<Issued>,
     /// Whether each block holds map pages.
     mapping: Vec<bool>,
     /// To be retired once it is empty.
@@ -67,7 +67,7 @@ impl BlockTable {
             bitmap: vec![0; n * words],
             erases: vec![0; n],
             closed_at: vec![0; n],
-            settled: vec![Issued(0); n],
+            erase_after: vec![Issued(0); n],
             mapping: vec![false; n],
             failing: vec![false; n],
             buckets: Buckets::new(geometry.blocks, geometry.pages_per_block),
@@ -180,8 +180,8 @@ impl BlockTable {
     }
 
     /// What must be durable before the block is erased.
-    pub fn settled(&self, block: u32) -> Issued {
-        self.settled[block as usize]
+    pub fn erase_after(&self, block: u32) -> Issued {
+        self.erase_after[block as usize]
     }
 
     /// A block will not be filled further, and may be collected.
@@ -198,9 +198,9 @@ impl BlockTable {
         self.state[block as usize] = State::Victim;
     }
 
-    /// An empty block goes (back) to the pool, to be erased once `settled` is durable; or out of
+    /// An empty block goes (back) to the pool, to be erased once `erase_after` is durable; or out of
     /// service if it is failing (false).
-    pub fn release(&mut self, block: u32, settled: Issued) -> bool {
+    pub fn release(&mut self, block: u32, erase_after: Issued) -> bool {
         let b = block as usize;
         self.bitmap[b * self.words..(b + 1) * self.words].fill(0);
         self.valid[b] = 0;
@@ -212,7 +212,7 @@ impl BlockTable {
             return false;
         }
         self.state[b] = State::Free;
-        self.settled[b] = settled;
+        self.erase_after[b] = erase_after;
         self.pools[(block % self.units) as usize].insert((self.erases[b], block));
         self.free += 1;
         true

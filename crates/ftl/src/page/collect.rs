@@ -1,4 +1,4 @@
-//! Making room: victims are emptied, worn and failing blocks too.
+//! Freeing space: victims are emptied, worn and failing blocks too.
 
 use super::format::{LOST, Name, SPAN};
 use super::frontier::Stream;
@@ -19,8 +19,8 @@ impl<M: Mtd> PageFtl<M> {
         self.frontiers[Stream::Collection.at()].lanes() + 1 + self.options.spare_blocks
     }
 
-    /// Blocks without which the layer cannot go on: everything valid, the open blocks, and room for
-    /// collection to work.
+    /// Blocks without which the layer cannot go on: everything valid, the open blocks, and space
+    /// for collection to work.
     pub(super) fn blocks_needed(&self) -> u32 {
         let pages = u64::from(self.map.len() as u32) + u64::from(self.mapping.count) + 1;
         let open: u32 = self.frontiers.iter().map(|f| f.lanes()).sum();
@@ -35,7 +35,7 @@ impl<M: Mtd> PageFtl<M> {
         self.blocks.free() <= self.low_water() || !self.urgent.is_empty()
     }
 
-    /// Collects until there is room again.
+    /// Collects until there is free space again.
     pub(super) fn make_room(&mut self) -> Result<(), BlockError> {
         while self.short_of_room() {
             if self.blocks.good() < self.blocks_needed() {

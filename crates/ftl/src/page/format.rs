@@ -1,5 +1,5 @@
-//! What the page-mapped layer puts on flash: a tag in the OOB of every page, map pages, and pages of
-//! remap records. All integers are little-endian.
+//! What the page-mapped layer puts on flash: a tag in the OOB of every page, map pages, and pages
+//! of remap records. All integers are little-endian.
 //!
 //! **Tag**: the layout of `tag` with the magic "NLP1". The kind is 0 for data, 1 for a map page and
 //! 2 for a remap record; the number is the logical page, the map index or the part of the record.

@@ -158,7 +158,7 @@ impl<M: Mtd> PageFtl<M> {
         self.urgent.push_back((block, Cause::Repair));
     }
 
-    /// Opens a block for the stream's current lane, or makes room so that the next call can.
+    /// Opens a block for the stream's current lane, or frees space so that the next call can.
     #[cold]
     fn open(&mut self, stream: Stream) -> Result<(), BlockError> {
         if !self.collecting && self.short_of_room() {
@@ -205,7 +205,7 @@ impl<M: Mtd> PageFtl<M> {
     /// Erases a block taken from the pool; false if it failed and was retired.
     fn erase(&mut self, block: u32) -> Result<bool, BlockError> {
         if self.options.seeded_bug != Some(SeededBug::EraseUnfenced) {
-            self.mtd.fence(self.blocks.settled(block));
+            self.mtd.fence(self.blocks.erase_after(block));
         }
         self.tally.of(Cause::Collection).erases += 1;
         self.erases_until_levelling = self.erases_until_levelling.saturating_sub(1);

@@ -1,7 +1,7 @@
 //! Page mapping: any logical page on any flash page.
 //!
 //! *Promises* what [`BlockDevice`] promises, over any [`Mtd`] that corrects errors: without error
-//! correction a torn page cannot be told.
+//! correction a torn page cannot be recognized.
 //!
 //! *How.* Writes go to the open blocks of a stream (of the host one or more, by its hints;
 //! collection; map), one per die and plane, in turn. Every page carries a tag (see `format`) with
@@ -214,7 +214,7 @@ impl<M: Mtd> PageFtl<M> {
 
     /// The newest version of a logical page is now on `page`.
     #[inline]
-    fn settle(&mut self, lpn: u32, page: u32) {
+    fn point_to(&mut self, lpn: u32, page: u32) {
         let old = core::mem::replace(&mut self.map[lpn as usize], page + 1);
         if old != 0 && old != LOST {
             self.blocks.invalidate(old - 1);
@@ -270,7 +270,7 @@ impl<M: Mtd> Paged for PageFtl<M> {
     #[inline]
     fn write_page(&mut self, lpn: u32, data: &[u8]) -> Result<(), BlockError> {
         let page = self.append(lpn, data)?;
-        self.settle(lpn, page);
+        self.point_to(lpn, page);
         self.tally.host_pages += 1;
         if self.mapping.due <= 0 {
             self.write_next_map()

@@ -25,7 +25,7 @@ impl Names {
         }
     }
 
-    /// Whether entries on flash have room for the flag.
+    /// Whether entries on flash have space for the flag.
     pub fn offered(&self) -> bool {
         self.pages <= RENAMED_PAGES_MAX
     }

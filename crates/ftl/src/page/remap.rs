@@ -1,4 +1,4 @@
-//! Remaps: logical pages change hands, flash pages stay where they are.
+//! Remaps: logical pages move, flash pages stay where they are.
 //!
 //! A remap is one record on flash (see `format`), written through the map's stream. Its last page
 //! commits it: that page is fenced behind everything issued before, the other pages and the data
@@ -7,7 +7,7 @@
 //! written is named again.
 //!
 //! Records wait for the map pages of their logical pages, oldest first. How many pages of them may
-//! wait is limited, so that collection keeps its room: beyond that the map pages that the oldest
+//! wait is limited, so that collection keeps its space: beyond that the map pages that the oldest
 //! waits for are written before their turn.
 
 use super::format::{LOST, Name, Pair, RecordPart, encode_record, pairs_per_page};
@@ -25,7 +25,7 @@ const WAITING_MAX: u32 = 1024;
 
 impl<M: Mtd> PageFtl<M> {
     /// Says why [`remap`](nandlab_block::BlockDevice::remap) would refuse these pairs; its own
-    /// answer has no room for the reason.
+    /// answer has no space for the reason.
     pub fn check_remap(&self, pairs: &[Remap]) -> Result<(), RemapError> {
         self.remap_pairs(pairs).map(|_| ())
     }

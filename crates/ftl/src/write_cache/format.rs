@@ -116,7 +116,7 @@ impl Layout {
         })
     }
 
-    /// The layout that a header tells of, for the same disk and memory as `self`; none if the
+    /// The layout that a header describes, for the same disk and memory as `self`; none if the
     /// memory was never used.
     pub fn found(&self, header: &[u8], memory_bytes: u64) -> Result<Option<Self>, CacheError> {
         let magic = le64(header, 0);
@@ -152,7 +152,7 @@ impl Layout {
         if slots < LEAST_SLOTS || found.place(slots) > memory_bytes {
             return Err(CacheError::Damaged {
                 offset: 12,
-                what: "more slots than the memory has room for, or too few",
+                what: "more slots than the memory has space for, or too few",
             });
         }
         Ok(Some(found))

@@ -23,7 +23,7 @@
 //! | `options` | choices, counts, errors |
 //! | `format`, `store` | the bytes in the memory; slots and tags |
 //! | `slots` | which page is where |
-//! | `evict` | room: writing back, padding, letting go |
+//! | `evict` | free space: writing back, padding, letting go |
 //! | `policy`, `groups`, `by_count` | what policies are asked; dirty pages by logical block |
 //! | `bplru`, `fab`, `lb_clock` | the policies |
 //!
@@ -38,7 +38,7 @@
 //! A flush needs no flash operation, unless uncached pages were discarded since the last one.
 //!
 //! *Errors.* A write back that fails leaves the page in the cache, and fails the request that
-//! needed the room; what was acknowledged stays readable. A memory that refuses is not trusted
+//! needed the space; what was acknowledged stays readable. A memory that refuses is not trusted
 //! again: everything fails from then on.
 //!
 //! *Time.* None: what the memory takes is for the caller to charge. *Memory.* About 100 bytes a
@@ -246,7 +246,7 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
         self.patch(page, first, |old| old.copy_from_slice(part), part.len())
     }
 
-    /// Changes a part of a page in a new version of it. Needs room.
+    /// Changes a part of a page in a new version of it. Needs a free slot.
     fn patch(
         &mut self,
         page: u32,
@@ -370,7 +370,7 @@ impl<F: Ftl, N: BlockDevice> BlockDevice for WriteCache<F, N> {
         }
         self.store.flush().map_err(|e| self.fault(e))?;
         if self.discarded_below {
-            self.settle()
+            self.release_written()
         } else {
             Ok(())
         }

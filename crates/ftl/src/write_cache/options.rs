@@ -71,7 +71,7 @@ pub struct CacheCounts {
     pub read_hits: u64,
     /// Pages read from the layer below because the host wrote a part of one.
     pub fill_reads: u64,
-    /// Units evicted to make room: pages with LRU, logical blocks otherwise.
+    /// Units evicted to free space: pages with LRU, logical blocks otherwise.
     pub evictions: u64,
     /// Pages written back, or discarded below, evicted or not; without padding.
     pub written_back: u64,

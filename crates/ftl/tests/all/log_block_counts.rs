@@ -261,7 +261,7 @@ fn fast_reclaims_a_random_log_with_a_merge_for_each_block_it_names() {
 }
 
 #[test]
-fn fast_merges_stale_pages_only_when_told_to() {
+fn fast_merges_stale_pages_only_when_asked_to() {
     for (skip_stale, expected) in [
         (true, cost(1, 0, 1, [0; 3])),
         (false, cost(1, 32, 2, [0, 0, 1])),

@@ -217,7 +217,7 @@ fn explore(seed: u64, options: &PageOptions, run: Run, within: Range<Nanos>) -> 
 }
 
 /// The chip after a cut, an attach, and another cut in the remaps that follow, which only move what
-/// cannot be told from before: pages onto themselves and back.
+/// cannot be distinguished from before: pages onto themselves and back.
 fn cut_again(mut chip: Chip, options: &PageOptions, model: &mut Model, word: u64) -> Chip {
     let base = chip.fork().unwrap();
     chip.start_log();

@@ -106,7 +106,7 @@ pub fn time_or_now(asked: TimeOrNow, now: Time) -> Time {
     }
 }
 
-/// A moment as fuser 0.18 hands it on: before 1970 it takes the nanoseconds away from the second
+/// A moment as fuser 0.18 passes it on: before 1970 it takes the nanoseconds away from the second
 /// instead of adding them.
 fn asked_time(moment: SystemTime) -> Time {
     match moment.duration_since(UNIX_EPOCH) {

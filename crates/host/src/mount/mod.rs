@@ -39,9 +39,9 @@ use std::sync::mpsc::sync_channel;
 
 /// The name below the root, in no listing, whose contents are [`Options::stats`].
 pub const STATS: &str = ".nandlab.json";
-/// Requests that may wait; who has more waits to ask.
+/// Requests that may be queued; a client with more blocks.
 const QUEUE: usize = 64;
-/// Bytes of memory by which write-back is measured, unless told otherwise.
+/// Bytes of memory by which write-back is measured, unless set otherwise.
 const MEMORY: u64 = 256 << 20;
 
 /// How a file system is mounted.
@@ -55,7 +55,7 @@ pub struct Options<'a> {
     pub everybody: bool,
     /// Threads that take requests from the kernel.
     pub threads: NonZeroUsize,
-    /// When what waits in memory is written.
+    /// When dirty data in memory is written.
     pub limits: Limits,
     /// Contents of [`STATS`], made anew each time it is opened; without, there is no such file.
     pub stats: Option<Box<dyn FnMut() -> String + 'a>>,

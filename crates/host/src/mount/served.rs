@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-/// What waits in the queue.
+/// The requests in the queue.
 pub type Request = Box<dyn FnOnce(&mut Served<'_>) + Send>;
 
 /// The longest rest without a look at what is due.

@@ -4,7 +4,7 @@
 //! several connections, as qemu, libnbd, fio and the kernel's client do. Extents need not be whole
 //! sectors.
 //!
-//! | room | idea |
+//! | module | idea |
 //! |---|---|
 //! | `wire` | the protocol's bytes |
 //! | `handshake` | agreeing on an export |
@@ -23,7 +23,7 @@ mod wire;
 pub use server::{Dropped, Options, Server, Stopper};
 pub use socket::Address;
 
-/// What a client is told of the disk.
+/// The disk as a client sees it.
 #[derive(Clone, Debug)]
 struct Export {
     name: String,

@@ -188,7 +188,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stopper.stop();
-        // Whoever wants to know of a failed flush calls `stop`.
+        // `stop` reports a failed flush.
         let _ = self.join();
     }
 }

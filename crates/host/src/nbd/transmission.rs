@@ -46,7 +46,7 @@ struct Session<'a> {
     export: &'a Export,
     /// What the current write brought.
     payload: Vec<u8>,
-    /// A header and room for what a read brings.
+    /// A header and the buffer for a read.
     reply: Vec<u8>,
 }
 

@@ -319,7 +319,7 @@ fn a_stopper_ends_the_server_from_elsewhere() {
 }
 
 #[test]
-fn a_failed_last_flush_is_told() {
+fn a_failed_last_flush_is_reported() {
     let bench = Bench::new(Options::default());
     bench.probe.fail_with(Some(BlockError::PowerCut));
     assert!(matches!(
@@ -350,7 +350,7 @@ impl BlockDevice for Broken {
 }
 
 #[test]
-fn a_device_that_panics_is_refused_to_everybody_and_told_at_the_end() {
+fn a_device_that_panics_is_refused_to_everybody_and_reported_at_the_end() {
     let disk = SharedDisk::new(Box::new(Broken(BlockGeometry {
         sector: 512,
         sectors: 8,

@@ -402,10 +402,12 @@ fn a_bad_name_of_jffs2_is_a_loss_for_every_reader() {
     let (paths, _) = walked(&mut volume, false).unwrap();
     assert_eq!(paths.0, [b"".to_vec(), b"kept".to_vec()]);
     // Extraction tells the first of these, a listing the second.
-    let told = left_out(&mut volume, false).unwrap().list;
+    let reported = left_out(&mut volume, false).unwrap().list;
     assert!(
-        told.iter().any(|finding| finding.what.contains("\"../z\"")),
-        "{told:?}"
+        reported
+            .iter()
+            .any(|finding| finding.what.contains("\"../z\"")),
+        "{reported:?}"
     );
     assert!(unlisted(&volume).list[0].what.contains("\"../z\""));
 }

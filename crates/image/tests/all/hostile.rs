@@ -243,7 +243,7 @@ fn edited_images_of_every_format_are_looked_at_to_the_end() {
             said.iter().all(|one| one.starts_with("PEB ")),
             "{name}: {said:?}"
         );
-        let mut told = 0;
+        let mut reported = 0;
         for seed in 0..SEEDS {
             let image = edited(&good, &structure, seed);
             for salvage in [false, true] {
@@ -254,7 +254,7 @@ fn edited_images_of_every_format_are_looked_at_to_the_end() {
                         ..Opening::default()
                     },
                 );
-                told += usize::from(!said.is_empty());
+                reported += usize::from(!said.is_empty());
                 assert!(
                     said.iter().all(|one| one.len() > 10 && !one.contains('\n')),
                     "{name}, seed {seed}: {said:?}"
@@ -262,8 +262,8 @@ fn edited_images_of_every_format_are_looked_at_to_the_end() {
             }
         }
         assert!(
-            told > SEEDS as usize / 4,
-            "{name}: {told} of {} edited images were found wrong",
+            reported > SEEDS as usize / 4,
+            "{name}: {reported} of {} edited images were found wrong",
             2 * SEEDS
         );
     }

@@ -72,7 +72,7 @@ fn what_is_repaired_satisfies_the_judge_and_the_rest_stays_as_it_is() {
         .filter(|(name, _)| *name != "f2fs")
     {
         let structure = derived(name, &good);
-        let mut mended = 0;
+        let mut repairs = 0;
         let mut left = 0;
         for seed in 0..60 {
             let mut bytes = good.clone();
@@ -86,7 +86,7 @@ fn what_is_repaired_satisfies_the_judge_and_the_rest_stays_as_it_is() {
             let outcome = repaired(&image);
             let after = fs::read(&image).unwrap();
             if outcome.replaced {
-                mended += 1;
+                repairs += 1;
                 assert_ne!(
                     outcome.after.worst(),
                     Some(Severity::Damage),
@@ -104,8 +104,8 @@ fn what_is_repaired_satisfies_the_judge_and_the_rest_stays_as_it_is() {
                 );
             }
         }
-        println!("{name}: {mended} mended, {left} left as they are");
-        assert!(mended > 0, "{name}: {mended} repaired");
+        println!("{name}: {repairs} repaired, {left} left as they are");
+        assert!(repairs > 0, "{name}: {repairs} repaired");
     }
     assert!(discontent.is_empty(), "{}", discontent.join("\n"));
 }

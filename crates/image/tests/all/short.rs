@@ -109,7 +109,7 @@ fn images(scratch: &Path) -> Vec<(&'static str, Vec<u8>, Contents)> {
 }
 
 /// Whether a loss names this path or a directory above it.
-fn is_told(losses: &Losses, path: &[u8]) -> bool {
+fn is_reported(losses: &Losses, path: &[u8]) -> bool {
     let shown = nandlab_image::Shown::path(path).to_string();
     losses.list.iter().any(|loss| {
         let lost = loss.path.to_string();
@@ -117,7 +117,7 @@ fn is_told(losses: &Losses, path: &[u8]) -> bool {
     })
 }
 
-/// What was taken of a shorter image is what was there, or told to be lost; gives how many files
+/// What was taken of a shorter image is what was there, or reported as lost; returns how many files
 /// are whole.
 fn hold(what: &str, all: &Contents, found: &Contents, losses: &Losses, end: u64) -> usize {
     let mut whole = 0;
@@ -126,8 +126,8 @@ fn hold(what: &str, all: &Contents, found: &Contents, losses: &Losses, end: u64)
             Some(same) if same == expected => whole += usize::from(expected.is_some()),
             other => {
                 assert!(
-                    is_told(losses, path),
-                    "{what}: {} is not told: {losses:?}",
+                    is_reported(losses, path),
+                    "{what}: {} is not reported: {losses:?}",
                     String::from_utf8_lossy(path)
                 );
                 let (Some(Some(other)), Some(expected)) = (other, expected) else {
@@ -152,7 +152,7 @@ fn hold(what: &str, all: &Contents, found: &Contents, losses: &Losses, end: u64)
 }
 
 #[test]
-fn what_is_there_is_taken_and_what_is_not_is_told_with_its_place() {
+fn what_is_there_is_taken_and_what_is_not_is_reported_with_its_place() {
     let scratch = tempfile::tempdir().unwrap();
     let image = scratch.path().join("image");
     for (name, good, all) in images(scratch.path()) {

@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     let source = scratch.path().join("tree");
     fs::create_dir(&source)
         .and_then(|()| tree::make(&source))
-        .expect("room for the tree, 225 MB");
+        .expect("space for the tree, 225 MB");
     let image = scratch.path().join("ours.jffs2");
     if wanted("make") {
         println!(

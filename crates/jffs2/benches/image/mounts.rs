@@ -59,7 +59,7 @@ pub fn tables(source: &Path, scratch: &Path) {
             row(&mut bytes, summary);
             if number < IN_GUEST_MOST {
                 let path = scratch.join(format!("mount-{number}-{summary}"));
-                fs::write(&path, &bytes).expect("room for the image");
+                fs::write(&path, &bytes).expect("space for the image");
                 images.push((path, bytes.len(), summary));
             }
         }

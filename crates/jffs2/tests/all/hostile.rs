@@ -1,5 +1,5 @@
 //! Whatever the bytes of a medium: no panic, no endless loop, no memory beyond what is stated; and
-//! what is damaged is told.
+//! what is damaged is reported.
 
 use crate::common::{NAND, NOW, bytes, mkdir, nand, nor, nor_of, put, read_only, text};
 use nandlab_jffs2::{

@@ -68,9 +68,12 @@ fn adorn(scratch: &Path, root: &Path) -> Attributes {
         output.stdout
     };
     run(&[Path::new("calls"), root, &list]);
-    let told = attributes(&run(&[Path::new("xattrs"), root]));
-    assert!(told.len() >= 6, "the file with two names tells them twice");
-    told
+    let reported = attributes(&run(&[Path::new("xattrs"), root]));
+    assert!(
+        reported.len() >= 6,
+        "the file with two names tells them twice"
+    );
+    reported
 }
 
 /// The tree of a directory of the host, without the times of directories and the owners, which

@@ -4,8 +4,8 @@
 //! file, the cause. Writes bring the bytes that [`Contents`](nandlab_workload::files::Contents) has
 //! for them, so that [`verify`](verify()) can tell from the calls alone what must be found.
 //! Everything happens in one directory. *Needs* memory for one piece of a request, and for each
-//! open file. *Knows nothing of* what the file system stands on: what it writes is told to
-//! [`regions`] by whoever listens below.
+//! open file. *Knows nothing of* what the file system stands on: what it writes is reported to
+//! [`regions`] by an adapter below.
 
 pub mod regions;
 mod verify;
@@ -249,7 +249,7 @@ impl Player {
                 fs.unlink(self.dir, self.closed(calls, file)?.as_bytes(), now)?
             }
             FileCall::Sync => fs.sync()?,
-            // Its time is for whoever has a clock.
+            // The caller spends its time.
             FileCall::Compute { .. } => {}
         }
         Ok(())
@@ -336,7 +336,7 @@ pub enum Moment {
 }
 
 /// Plays a whole stream in the root directory. `now` is asked for the time of each call; `each` is
-/// told of each call before and after.
+/// notified of each call before and after.
 pub fn play<F, C>(
     fs: &mut F,
     calls: &mut C,

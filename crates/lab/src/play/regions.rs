@@ -60,8 +60,8 @@ impl Writes {
         }
     }
 
-    /// So many sectors were written from `first` on; those that hold contents of files are told
-    /// apart as `contents`, such as "photos" or "index".
+    /// So many sectors were written from `first` on; those that hold contents of files are
+    /// distinguished as `contents`, such as "photos" or "index".
     pub fn write(&mut self, first: u64, count: u64, contents: &'static str) {
         for sector in first..first.saturating_add(count) {
             let region = self.parts.region(sector, &[], contents);

@@ -189,7 +189,7 @@ fn a_call_that_fails_is_named_with_its_number_and_file() {
 }
 
 #[test]
-fn whatever_differs_is_told() {
+fn whatever_differs_is_reported() {
     let calls = every_kind();
     let differs = |change: &dyn Fn(&mut MemFs)| {
         let (mut fs, _) = played(&calls);

@@ -74,7 +74,7 @@ pub enum VerifyError {
     },
 }
 
-/// What every file must be, in the order of their numbers, told from the calls alone.
+/// What every file must be, in the order of their numbers, derived from the calls alone.
 pub fn expected_sums<C: FileCalls + ?Sized>(expected: &Expected, calls: &C) -> Vec<FileSum> {
     let sum = |(file, bytes): (FileId, u64)| {
         let mut hash = Sha256::new();

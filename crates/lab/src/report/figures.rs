@@ -14,7 +14,7 @@ use crate::result::{FlashRow, HostRow, Latency, Point, RunResult};
 /// Runs further apart than this share a logarithmic axis.
 const FAR_APART: f64 = 25.0;
 
-/// Bins that a histogram has room for.
+/// Bins that a histogram has space for.
 const BINS: f64 = 60.0;
 
 /// All sections that have something to show.

@@ -2,7 +2,7 @@
 //! read-outs.
 //!
 //! Series colours follow Okabe and Ito, bars Tol's light scheme: both survive the common colour
-//! blindnesses. Without colour, series are told apart by dashes and names, bars by names and (on
+//! blindnesses. Without colour, series are distinguished by dashes and names, bars by names and (on
 //! paper) hatching.
 
 use super::heat::LEVELS;

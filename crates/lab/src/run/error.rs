@@ -55,7 +55,7 @@ pub enum RunError {
     /// The file system could not be unmounted.
     #[error("unmount: {0}")]
     Unmount(Errno),
-    /// What waits in memory could not be written.
+    /// Dirty data in memory could not be written.
     #[error("write-back: {0}")]
     WriteBack(Errno),
     /// Requests alone do not repeat a run.

@@ -24,7 +24,7 @@ use nandlab_workload::{Op, Request, Spec};
 /// Requests between two looks at the watch; a multiple of the batch.
 pub(super) const WATCH_EVERY: u64 = 1 << 16;
 
-/// How far ahead the device is told which request will come.
+/// How many requests ahead the device learns of.
 const AHEAD: usize = 2;
 
 /// The raw figures of a measured run.
@@ -38,7 +38,7 @@ pub struct Run {
 
 /// Runs a workload on any device and returns the numbers.
 ///
-/// `clock` is the clock of the chip below the device. `watch` is told about progress from time to
+/// `clock` is the clock of the chip below the device. `watch` is notified of progress from time to
 /// time. Requests that the device refuses are counted; an error that leaves nothing to trust ends
 /// the run.
 pub fn measure(

@@ -12,7 +12,7 @@ use nandlab_workload::{Op, Request};
 
 /// Names in reports, in the order of rows.
 const NAMES: [&str; 4] = ["read", "write", "flush", "discard"];
-/// The longest latency told from longer ones: about 146 years.
+/// The longest latency that has a bucket of its own: about 146 years.
 const MAX_LATENCY: u64 = 1 << 62;
 /// Significant digits of percentiles, and of the histogram that is handed out.
 const DIGITS: u8 = 3;
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn latencies_are_told_to_three_digits_and_the_largest_exactly() {
+    fn latencies_are_reported_to_three_digits_and_the_largest_exactly() {
         let mut meter = Meter::new(1000);
         let write = Request {
             op: Op::Write,

@@ -176,7 +176,7 @@ fn measuring_from_steady_state_leaves_the_fill_out_or_says_that_it_never_came() 
     let long = outcome(&text(20));
     let short = outcome(&text(3));
     assert!(!long.problem && long.notes.is_empty(), "{:?}", long.notes);
-    assert!(short.problem && short.notes[0].starts_with("write amplification never settled"));
+    assert!(short.problem && short.notes[0].starts_with("write amplification never became steady"));
     let writes = |o: &Outcome| row(&o.result, "write").count;
     assert!(writes(&long) < 20 * writes(&short) / 3 - 5 * writes(&short) / 3);
 }

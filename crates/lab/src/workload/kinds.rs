@@ -1,5 +1,5 @@
-//! The kinds of workload that `workload.type` may name. The list is a value: whoever has a kind of
-//! their own adds it with [`Workloads::with`].
+//! The kinds of workload that `workload.type` may name. The list is a value: another crate adds its
+//! kind with [`Workloads::with`].
 
 use super::{DescribedFiles, WorkloadDescription, pattern, standard, trace};
 use nandlab_stack::{DescriptionError, Document, Section, Setting};

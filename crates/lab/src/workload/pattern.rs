@@ -281,7 +281,7 @@ mod tests {
     use crate::workload::tests::open;
 
     #[test]
-    fn a_pattern_covers_the_device_unless_told_otherwise() {
+    fn a_pattern_covers_the_device_unless_set_otherwise() {
         let requests = open("pattern = \"sequential\"\nblock = \"8 KiB\"\n", 1 << 20).unwrap();
         assert_eq!(
             (requests.len(), requests[127].offset),

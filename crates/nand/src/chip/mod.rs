@@ -30,7 +30,7 @@ pub struct Counts {
     pub copies: u64,
     /// Blocks that were erased.
     pub erases: u64,
-    /// Bits that error correction mended.
+    /// Bits that error correction corrected.
     pub corrected_bits: u64,
     /// Reads beyond correction, torn pages included.
     pub uncorrectable: u64,
@@ -65,7 +65,7 @@ pub struct Chip {
     per_block: Divisor,
     page_bytes: usize,
     several_programs: bool,
-    /// The cells need no model of faults; see [`Chip::settle_plain`].
+    /// The cells need no model of faults; see [`Chip::update_plain`].
     plain: bool,
 }
 
@@ -80,7 +80,7 @@ impl Chip {
         if chip.spec.contents == Contents::Kept {
             chip.data = PageData::kept(chip.spec.geometry.pages(), chip.spec.geometry.page);
         }
-        chip.settle_plain();
+        chip.update_plain();
         Ok(chip)
     }
 
@@ -169,7 +169,7 @@ impl Chip {
             plain: false,
             clock,
         };
-        fork.settle_plain();
+        fork.update_plain();
         Ok(fork)
     }
 
@@ -274,7 +274,7 @@ impl Chip {
 
     /// The page takes its new state; a failed program leaves it undefined.
     #[inline]
-    fn settle_program(&mut self, page: Page, block: Block, index: u32) -> Result<bool, MtdError> {
+    fn finish_program(&mut self, page: Page, block: Block, index: u32) -> Result<bool, MtdError> {
         let first = self.cells.blocks[block.0 as usize].next == 0;
         self.cells.program(block, index, page, self.clock.now());
         if self.faults.fails
@@ -299,7 +299,7 @@ impl Chip {
         self.data.write(page, &merged).map_err(MtdError::Backing)
     }
 
-    /// Bit errors of a read: how many were mended, or that they cannot be.
+    /// Bit errors of a read: how many were corrected, or that they cannot be.
     fn correct(
         &mut self,
         page: Page,
@@ -313,11 +313,11 @@ impl Chip {
         if bits == 0 {
             return Ok(Corrected::default());
         }
-        if self.faults.unprotected() || !self.faults.mends(bits) {
+        if self.faults.unprotected() || !self.faults.corrects(bits) {
             if !data.is_empty() {
                 self.faults.damage(page, bits, data);
             }
-            if !self.faults.mends(bits) {
+            if !self.faults.corrects(bits) {
                 self.counts.uncorrectable += 1;
                 return Err(MtdError::Uncorrectable(page));
             }
@@ -382,7 +382,7 @@ impl Chip {
                 self.data.write(page, data).map_err(MtdError::Backing)?;
             }
         }
-        let first = self.settle_program(page, block, index)?;
+        let first = self.finish_program(page, block, index)?;
         self.oob.program(block, index, page, oob, first);
         Ok(())
     }
@@ -442,7 +442,7 @@ impl Chip {
         self.data
             .copy(from, to, self.spec.geometry.page)
             .map_err(MtdError::Backing)?;
-        let first = self.settle_program(to, block, index)?;
+        let first = self.finish_program(to, block, index)?;
         let moves = [Move { from, to }];
         if self.oob.is_compact() && self.oob.copy_short(block, (&moves, head, tail), first) {
             return Ok(corrected);
@@ -519,7 +519,7 @@ impl Mtd for Chip {
         self.counts.programs += 1;
         self.data.write(page, data).map_err(MtdError::Backing)?;
         let (prefix, common) = split_short(tag);
-        self.settle_short(page, block, index, prefix, common, now);
+        self.finish_short(page, block, index, prefix, common, now);
         Ok(())
     }
 
@@ -572,7 +572,7 @@ impl Mtd for Chip {
         self.oob.erase(block, used);
         self.data.forget(first, used).map_err(MtdError::Backing)?;
         if !self.plain {
-            self.settle_plain();
+            self.update_plain();
         }
         if !self.carried.is_empty() {
             (first.0..first.0 + used).for_each(|p| {

@@ -43,7 +43,7 @@ fn main() {
     let source = bench.source();
     fs::create_dir(&source)
         .and_then(|()| tree::make(&source))
-        .expect("room for the tree, 225 MB");
+        .expect("space for the tree, 225 MB");
     println!(
         "| what | tool | wall s | processor s | memory MB | image MB | |\n|---|---|---:|---:|---:|---:|---:|"
     );

@@ -26,7 +26,7 @@ pub struct Image {
     pub shape: Shape,
 }
 
-/// What an image of flash does not say of itself; found out unless told.
+/// The shape of a flash image, which it does not state; detected unless given.
 #[derive(Debug, clap::Args)]
 pub struct Shape {
     /// Name or number of the UBI volume to look into [default: the first with a file system]

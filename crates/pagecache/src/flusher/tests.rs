@@ -7,7 +7,7 @@ use nandlab_vfs::{Dirty, MemFs};
 
 const MIB: u64 = 1 << 20;
 
-/// What waits, the oldest first; writing takes a millisecond a page.
+/// Dirty data, the oldest first; writing takes a millisecond a page.
 struct Counting<'a> {
     rest: MemFs,
     waiting: VecDeque<(Time, u64)>,

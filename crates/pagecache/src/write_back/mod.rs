@@ -66,7 +66,7 @@ pub struct Tally {
     pub fflush: u64,
     /// By writers that found the memory full.
     pub writers: u64,
-    /// By fsync, sync, unmount, and calls that do not go with what waits.
+    /// By fsync, sync, unmount, and calls that cannot run beside dirty data.
     pub synced: u64,
     /// Writes that the file system got.
     pub writes: u64,
@@ -153,7 +153,7 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
         &mut self.fs
     }
 
-    /// Gives the file system back as it is, as a power cut would: what waits is lost.
+    /// Gives the file system back as it is, as a power cut would: dirty data is lost.
     pub fn into_inner(self) -> F {
         self.fs
     }
@@ -229,7 +229,7 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
             if let Err(errno) = outcome {
                 self.failed.entry(element.ino).or_insert(errno);
             }
-            self.settle(element.ino);
+            self.mark_clean(element.ino);
         }
         self.merged = data;
         taken.map(|(_, count)| count)
@@ -269,8 +269,8 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
         Ok(())
     }
 
-    /// If nothing of a file waits any more, the file system's inode is the one that counts.
-    fn settle(&mut self, ino: Ino) {
+    /// If nothing of a file is dirty any more, the file system's inode is the one that counts.
+    fn mark_clean(&mut self, ino: Ino) {
         if self.flash_bh.has(ino) {
             return;
         }
@@ -280,7 +280,7 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
         }
     }
 
-    /// Writes all that waits, of one file or of all.
+    /// Writes all dirty data, of one file or of all.
     fn drain(&mut self, file: Option<Ino>, whom: For) {
         while self.write_next(file, whom).is_some() {}
         if self.flash_bh.len() == 0 {
@@ -288,11 +288,11 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
         }
     }
 
-    /// Drops what waits for a file that is gone.
+    /// Drops the dirty data of a removed file.
     fn drop_file(&mut self, ino: Ino) {
         self.flash_bh.cut(ino, 0);
         self.failed.remove(&ino);
-        self.settle(ino);
+        self.mark_clean(ino);
     }
 
     /// The attributes as callers see them.
@@ -400,7 +400,7 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
     }
 
     /// What a deferred write has met.
-    fn told(&mut self, file: Option<Ino>) -> Result<(), Errno> {
+    fn reported(&mut self, file: Option<Ino>) -> Result<(), Errno> {
         let failed = match file {
             Some(ino) => self.failed.remove(&ino),
             None => core::mem::take(&mut self.failed).into_values().next(),
@@ -410,7 +410,7 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
 }
 
 impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
-    // What waits here is the routine's alone: the machine's own write-back knows nothing of it, as
+    // Dirty data here is the routine's alone: the machine's own write-back knows nothing of it, as
     // the paper's pages are dirty to nobody else.
     delegate! { [self.fs] rmdir readlink readdir getxattr listxattr dirty write_back cause }
 
@@ -432,7 +432,7 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
         if self.nameless.remove(&ino) {
             self.drop_file(ino);
         }
-        // While something waits, the file must keep its number: one reference stays ours.
+        // While something is dirty, the file must keep its number: one reference stays ours.
         let keep = u64::from(self.flash_bh.has(ino) && self.kept.insert(ino));
         if given > keep {
             self.fs.forget(ino, given - keep);
@@ -463,7 +463,7 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
                     time: attr.mtime,
                 },
             );
-            self.settle(ino);
+            self.mark_clean(ino);
         }
         Ok(self.seen(attr))
     }
@@ -571,20 +571,20 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
 
     fn fsync(&mut self, ino: Ino, what: Sync) -> Result<(), Errno> {
         self.drain(Some(ino), For::Sync);
-        self.told(Some(ino))?;
+        self.reported(Some(ino))?;
         self.fs.fsync(ino, what)
     }
 
     fn sync(&mut self) -> Result<(), Errno> {
         self.drain(None, For::Sync);
         self.fs.sync()?;
-        self.told(None)
+        self.reported(None)
     }
 
     fn unmount(&mut self) -> Result<(), Errno> {
         self.drain(None, For::Sync);
         self.fs.unmount()?;
-        self.told(None)
+        self.reported(None)
     }
 
     fn statfs(&mut self) -> Result<StatFs, Errno> {

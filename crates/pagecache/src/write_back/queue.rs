@@ -1,7 +1,7 @@
 //! The list of deferred writes (`flash_bh`), and the pages that they pin.
 //!
 //! *Promises.* A page is here exactly while an element refers to it. Elements leave in the order in
-//! which they came; one that touches a waiting element of its page becomes part of it.
+//! which they came; one that touches a dirty element of its page becomes part of it.
 
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 use nandlab_vfs::{Ino, Time};
@@ -31,7 +31,7 @@ pub struct FlashBh {
     pub start: u64,
     /// The byte behind the last; for a hole, bytes of the page that belong to the file.
     pub end: u64,
-    /// Since when it waits.
+    /// Since when it is dirty.
     pub since: Time,
 }
 
@@ -211,7 +211,7 @@ impl Queue {
         Some(element)
     }
 
-    /// A file ends at `size` now: what waits behind it is void, and bytes of its last page behind
+    /// A file ends at `size` now: dirty data behind it is void, and bytes of its last page behind
     /// it are zeros.
     pub fn cut(&mut self, ino: Ino, size: u64) {
         let places = self.files.get(&ino).cloned().unwrap_or_default();

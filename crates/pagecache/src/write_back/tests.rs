@@ -272,7 +272,7 @@ fn a_file_that_nobody_refers_to_keeps_its_number_until_it_is_written() {
 }
 
 #[test]
-fn a_refusal_behind_the_writers_back_is_told_by_the_next_fsync() {
+fn a_refusal_behind_the_writers_back_is_reported_by_the_next_fsync() {
     let (mut fs, _) = behind(Settings::default());
     let ino = file(&mut fs, "f");
     fs.write(ino, 0, &[9; 100], NOW).unwrap();

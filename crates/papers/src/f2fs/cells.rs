@@ -42,7 +42,7 @@ impl Phases {
     }
 
     /// The phases that are measured: not those that prepare.
-    pub fn told(&self) -> impl Iterator<Item = &Phase> {
+    pub fn reported(&self) -> impl Iterator<Item = &Phase> {
         let prepare = [AGEING, SET_UP, "unmount"];
         self.0
             .iter()
@@ -56,7 +56,7 @@ impl Phases {
 
     /// Seconds of all phases that are measured.
     pub fn measured(&self) -> f64 {
-        self.told().map(|phase| phase.seconds).sum()
+        self.reported().map(|phase| phase.seconds).sum()
     }
 
     /// Bytes a second in the phases of this name.

@@ -11,7 +11,7 @@ use super::work::{BENCHMARKS, PHONE};
 use super::{PhoneCell, STATES, phone, states};
 use crate::{BarExhibit, Drawn, Exhibit, Figure, Quantity, line};
 
-/// Everything, in the publication's order.
+/// Everything, in the paper's order.
 pub fn all(runs: &Runs) -> Vec<Exhibit> {
     let mut shown = Vec::new();
     for base in 0..BASES.len() {
@@ -72,7 +72,7 @@ fn phases(runs: &Runs, base: usize) -> Exhibit {
     for work in BENCHMARKS {
         let compared = runs.of(base, work.key);
         let mut names: Vec<&str> = Vec::new();
-        for phase in compared.f2fs.told() {
+        for phase in compared.f2fs.reported() {
             if !names.contains(&phase.name) {
                 names.push(phase.name);
             }
@@ -120,7 +120,7 @@ fn phone_table(runs: &Runs, base: usize, state: usize) -> Exhibit {
     };
     Exhibit::table(
         format!("Galaxy Nexus, {}: {}", STATES[state], BASES[base].name),
-        "ext4 / F2FS: seconds, for IOzone MB/s. The publication's seconds are those of a whole phone; here is the device's part of the part that the row names.",
+        "ext4 / F2FS: seconds, for IOzone MB/s. The paper's seconds are those of a whole phone; here is the device's part of the part that the row names.",
         ["", "published", "improvement", "here", "improvement"],
         phone(runs, base, state).iter().map(row),
     )
@@ -172,9 +172,9 @@ fn cleaning(runs: &Runs) -> Exhibit {
             format!("{}{logging}", seeds[0].policy),
             count(|run| run.counts.cleaned),
             count(|run| run.counts.moved),
-            sample(seeds, Cleaned::moved).told(|moved| format!("{moved:.3}")),
+            sample(seeds, Cleaned::moved).reported(|moved| format!("{moved:.3}")),
             count(|run| run.counts.threaded),
-            sample(seeds, Cleaned::at_ends).told(|share| format!("{:.1} %", share * 100.0)),
+            sample(seeds, Cleaned::at_ends).reported(|share| format!("{:.1} %", share * 100.0)),
         ]
     };
     Exhibit::table(
@@ -203,7 +203,7 @@ fn over_time(runs: &Runs) -> Exhibit {
             about: format!(
                 "ext4 and F2FS alike: {}. F2FS's sections are superblocks. A curve ends at the \
                  bytes written.",
-                sustained[0].amounts.told()
+                sustained[0].amounts.reported()
             ),
             x: "written at random".into(),
             y: "written".into(),
@@ -285,7 +285,7 @@ fn devices(runs: &Runs) -> Exhibit {
         vec![
             laid.name.into(),
             format!("{:.1}", sample(seeds, |run| run.seconds).mean),
-            sample(seeds, Served::amplification).told(|factor| format!("{factor:.3}")),
+            sample(seeds, Served::amplification).reported(|factor| format!("{factor:.3}")),
             format!("{:.0}", sample(seeds, |run| run.pages.moved as f64).mean),
             format!("{:.1} %", sample(seeds, Served::in_holes).mean * 100.0),
             format!("{:.0}", sample(seeds, |run| run.counts.cleaned as f64).mean),
@@ -310,8 +310,9 @@ fn devices(runs: &Runs) -> Exhibit {
 
 fn idle(runs: &Runs) -> Exhibit {
     let row = |(pauses, seeds): (&Pauses, &Vec<Waited>)| {
-        let ms =
-            |figure: &dyn Fn(&Waited) -> f64| sample(seeds, figure).told(|ms| format!("{ms:.1}"));
+        let ms = |figure: &dyn Fn(&Waited) -> f64| {
+            sample(seeds, figure).reported(|ms| format!("{ms:.1}"))
+        };
         let count = |count: fn(&Waited) -> u64| {
             format!("{:.0}", sample(seeds, |run| count(run) as f64).mean)
         };

@@ -1,7 +1,6 @@
-//! What the publication ran, as streams of calls that file systems here and in a guest are given
-//! alike.
+//! What the paper ran, as streams of calls that file systems here and in a guest are given alike.
 //!
-//! Sizes are ours wherever the publication has none; its devices are larger by [`SCALE`].
+//! Sizes are ours wherever the paper has none; its devices are larger by [`SCALE`].
 
 use super::streams::{Blank, Both, How};
 use nandlab_workload::SpecError;

@@ -11,7 +11,7 @@ const EXPERIMENT: Described = described!("ftl-study/table-1.toml");
 /// A translation layer of the study; its key is its name in `[published]` too.
 pub type Layer = Variant;
 
-/// The publications of these layers know no static wear levelling.
+/// The papers of these layers know no static wear levelling.
 const UNLEVELLED: &str = "ftl.wear-threshold=0";
 
 /// The three of Table 1.

@@ -215,7 +215,7 @@ pub fn table(cells: &Cells) -> Exhibit {
                 String::new()
             }
         };
-        let here = (0..SYSTEMS.len()).map(|system| cells.rate(system, phase).told(rate));
+        let here = (0..SYSTEMS.len()).map(|system| cells.rate(system, phase).reported(rate));
         line(*name, [UBI, UBIL].map(published).into_iter().chain(here))
     };
     let heads = ["", "published: UBI", "published: UBIL"]

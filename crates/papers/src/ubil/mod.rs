@@ -174,8 +174,9 @@ fn on_rates(cells: &Cells, system: usize, at: usize) -> [Claim; 3] {
     let over = |phase: usize| cells.over_ubi(system, PHASES[phase].0);
     let change = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
     let list = |phases: &[usize]| {
-        let told = |phase: &usize| format!("{} {}", PHASES[*phase].1, over(*phase).told(change));
-        listed(phases.iter().map(told))
+        let reported =
+            |phase: &usize| format!("{} {}", PHASES[*phase].1, over(*phase).reported(change));
+        listed(phases.iter().map(reported))
     };
     let published = |phase: usize| {
         let [ubi, ubil] = TABLE[phase];

@@ -3,8 +3,8 @@
 //!
 //! - `play-files DIRECTORY camera SHORTEST LONGEST TOTAL`: bytes of the shortest photo, of the
 //!   longest, of all; the rest is the default.
-//! - `play-files DIRECTORY f2fs WORK DEVICE`: a work of the publication of F2FS; where a phase
-//!   begins, a read behind the partition on the device says so, and what is clean leaves memory.
+//! - `play-files DIRECTORY f2fs WORK DEVICE`: a work of the F2FS paper; where a phase begins, a
+//!   read behind the partition on the device says so, and what is clean leaves memory.
 //! - `play-files DIRECTORY iozone BYTES RECORD`: bytes of the file and of a record; the rest is the
 //!   default.
 
@@ -112,7 +112,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("expected a directory and a workload".into());
     };
     let (mut calls, device) = match what {
-        [publication, work, device] if publication == "f2fs" => {
+        [paper, work, device] if paper == "f2fs" => {
             let work = Work::find(work).ok_or_else(|| format!("no work {work}"))?;
             (work.open()?, Some((Path::new(device), work)))
         }

@@ -398,7 +398,7 @@ mod tests {
             ),
             (
                 "spare = 10",
-                "chip.spare: found 10, expected room for the user bytes",
+                "chip.spare: found 10, expected space for the user bytes",
             ),
             (
                 "oob = 70000",

@@ -57,7 +57,7 @@ pub(super) fn geometry(
             .filter(|spare| *spare > oob)
             .unwrap_or((page / 32).max(oob.saturating_add(marker))),
         |spare| *spare <= SPARE_MAX && *spare >= oob,
-        "room for the user bytes (chip.oob), at most 65536",
+        "space for the user bytes (chip.oob), at most 65536",
     )?;
     let shape = Geometry {
         page,

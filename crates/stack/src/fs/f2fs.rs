@@ -1,7 +1,7 @@
 //! F2FS in `[fs]`.
 
 use super::{
-    FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, Recipe, Untold, disk,
+    FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, Recipe, Undivided, disk,
 };
 use crate::value::{Size, Time};
 use crate::{DescriptionError, Section};
@@ -124,7 +124,7 @@ impl FsLayer for F2fsDescription {
         let fs = F2fs::mount(disk, options).map_err(FsError::mount)?;
         Ok(Mounted {
             fs: Box::new(fs),
-            parts: Arc::new(Untold { sectors }),
+            parts: Arc::new(Undivided { sectors }),
         })
     }
 

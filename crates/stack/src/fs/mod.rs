@@ -19,7 +19,7 @@ pub use fat::FatDescription;
 pub use jffs2::{Jffs2Description, Worked};
 pub use nandlab_fat::Layout as FatLayout;
 pub use own::{DiskFs, DiskFsKind};
-pub use parts::{ExtParts, Parts, Region, Untold};
+pub use parts::{ExtParts, Parts, Region, Undivided};
 
 use crate::layer::{ChipFlash, Device, Processor};
 use crate::value::Size;
@@ -64,8 +64,8 @@ impl FsPlace {
     }
 }
 
-/// A disk below a file system. Every disk is a box of this type, so that each file system is compiled
-/// once.
+/// A disk below a file system. Every disk is a box of this type, so that each file system is
+/// compiled once.
 pub trait Disk: BlockDevice {
     /// The device of which this is a part, unless the disk is lent.
     fn into_device(self: Box<Self>) -> Option<Box<dyn Device>>;

@@ -5,7 +5,7 @@
 
 use super::{
     DiskPart, FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, Recipe,
-    Untold, disk,
+    Undivided, disk,
 };
 use crate::{DescriptionError, Section};
 use nandlab_block::{BlockDevice, BlockGeometry};
@@ -168,7 +168,7 @@ impl<F: DiskFs> FsLayer for Own<F> {
         let fs = self.0.mount(disk).map_err(FsError::Mount)?;
         Ok(Mounted {
             fs: Box::new(fs),
-            parts: Arc::new(Untold { sectors }),
+            parts: Arc::new(Undivided { sectors }),
         })
     }
 

@@ -292,7 +292,8 @@ fn collect(map: &Fastmap, found: &mut Found, blocks: &BTreeSet<u32>, pebs: u32) 
     true
 }
 
-/// A block of a pool: written since, or not. False: it cannot be told, so that only a scan helps.
+/// A block of a pool: written since, or not. False: it cannot be determined, so that only a scan
+/// helps.
 fn look<M: Mtd>(flash: &mut Flash<M>, found: &mut Found, peb: u32) -> Result<bool, UbiError> {
     if flash.is_bad(peb)? {
         return Ok(false);

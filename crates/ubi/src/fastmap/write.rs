@@ -55,7 +55,7 @@ impl<M: Mtd> Ubi<M> {
             .filter(|&peb| self.wear.state(peb) == State::Used)
     }
 
-    /// Whether a move waits for a new map, which would have a block for it.
+    /// Whether a move needs a new map first, which would have a block for it.
     pub(crate) fn fastmap_due(&self, pools: &Pools) -> bool {
         let room = self.wear.free_count() > Pools::blocks_needed(&self.flash.shape) + 1;
         let wanted = || {
@@ -70,7 +70,7 @@ impl<M: Mtd> Ubi<M> {
     }
 
     /// Fills the pools, and writes a map of everything else. Durable on return: from then on blocks
-    /// of the new pools may be written. Where there is no room for a map, the old one is erased.
+    /// of the new pools may be written. Where there is no space for a map, the old one is erased.
     pub(crate) fn write_fastmap(&mut self) -> Result<(), UbiError> {
         self.writable()?;
         let needed = Pools::blocks_needed(&self.flash.shape);

@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fastmap_comes_back_and_damage_is_told() {
+    fn a_fastmap_comes_back_and_damage_is_reported() {
         let blocks = [(7, 70), (8, 80)];
         let mut bytes = example().encode(&blocks, 8192).unwrap();
         let (superblock, map) = Fastmap::parse(&bytes).unwrap();

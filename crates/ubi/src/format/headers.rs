@@ -65,7 +65,7 @@ impl Compat {
 pub struct VidHeader {
     /// The type of the volume.
     pub kind: VolumeKind,
-    /// Written whole with `data_size` and `data_crc`, so that an unfinished one can be told.
+    /// Written whole with `data_size` and `data_crc`, so that an unfinished one is recognized.
     pub copy: bool,
     /// See [`Compat`]; 0 in volumes of the user.
     pub compat: u8,

@@ -9,8 +9,8 @@
 //!
 //! *Power loss.* An entry is written to one super block, then to the other. New super blocks get an
 //! entry before an anchor names them; until then the entry before counts, which has them among its
-//! spare blocks, so that whoever reads it erases them before they are used. Free blocks of the zone
-//! are erased after an attach before they are used, since an anchor may have been begun there.
+//! spare blocks, so that an attach erases them before they are used. Free blocks of the zone are
+//! erased after an attach before they are used, since an anchor may have been begun there.
 
 use super::Supers;
 use super::format::Super;
@@ -188,7 +188,7 @@ impl<M: Mtd> Ubi<M> {
         }
     }
 
-    /// Into both super blocks, and into others if they have no room or fail.
+    /// Into both super blocks, and into others if they have no space or fail.
     pub(super) fn put_in_chain(&mut self) -> Result<(), UbiError> {
         if self.chain()?.supers.is_empty() {
             self.fill_spare()?;
@@ -269,7 +269,7 @@ impl<M: Mtd> Ubi<M> {
         Ok(())
     }
 
-    /// Names the super blocks in both anchors, or in others if those have no room or fail.
+    /// Names the super blocks in both anchors, or in others if those have no space or fail.
     fn put_anchor(&mut self, supers: [u32; 2]) -> Result<(), UbiError> {
         for _ in 0..ATTEMPTS {
             if self.chain()?.anchor_next.is_none() {

@@ -32,7 +32,7 @@ pub enum Role {
     Free,
     /// Holds the logical block of the entry's header.
     Mapped,
-    /// The block waits for its erase.
+    /// The block is queued for an erase.
     #[default]
     Dirty,
     /// The block is marked bad.

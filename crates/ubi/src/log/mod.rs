@@ -66,7 +66,7 @@ pub(crate) struct Log {
     pub supers: Supers,
     /// The tables of incremental commits.
     pub tree: Option<Tree>,
-    /// Pages of the log that are written; none: only a commit makes room.
+    /// Pages of the log that are written; none: only a commit frees space.
     pub position: Option<u32>,
     /// Volume headers by block.
     pub headers: Vec<Option<VidHeader>>,
@@ -288,7 +288,7 @@ impl<M: Mtd> Ubi<M> {
         Err(UbiError::ReadOnly("one log block after the other failed"))
     }
 
-    /// Whether the log has room for what is pending and one entry more.
+    /// Whether the log has space for what is pending and one entry more.
     fn has_room(&mut self) -> Result<bool, UbiError> {
         let shape = self.flash.shape;
         let log = self.log()?;
@@ -304,7 +304,7 @@ impl<M: Mtd> Ubi<M> {
         for entries in entries.chunks(entries_per_page(shape.page)) {
             let log = self.log()?;
             let Some(position) = log.position else {
-                return Err(UbiError::Internal("no room in the log"));
+                return Err(UbiError::Internal("no space in the log"));
             };
             let per_block = shape.leb_bytes / shape.page;
             let peb = log.current.log[(position / per_block) as usize];

@@ -29,7 +29,7 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Neither is known to have room.
+    /// Neither is known to have space.
     pub fn new(newest: usize, blocks: [u32; 2]) -> Self {
         Self {
             newest,
@@ -92,7 +92,7 @@ impl<M: Mtd> Ubi<M> {
             .ok_or(UbiError::Internal("a super block entry longer than a page"))
     }
 
-    /// Makes room for an entry.
+    /// Frees space for an entry.
     fn open_super(&mut self, which: usize) -> Result<(), UbiError> {
         let block = self.pair()?.blocks[which];
         if block.next.is_some() {

@@ -135,7 +135,7 @@ impl Tree {
         leaf_counts(shape, self.lebs()).iter().sum()
     }
 
-    /// Whether the table has room for exactly these volumes.
+    /// Whether the table has space for exactly these volumes.
     pub fn fits(&self, volumes: &BTreeMap<u32, Volume>) -> bool {
         let sizes = |line: &Line| (line.id, line.reserved);
         self.lines.len() == volumes.len()

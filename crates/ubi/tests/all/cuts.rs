@@ -166,7 +166,7 @@ fn model_at(start: &Model, calls: &[Call], log: &[LoggedOp], t: Nanos) -> Model 
             break;
         }
         model.done(&call.op);
-        model.settle();
+        model.finish_work();
     }
     model
 }

@@ -100,8 +100,7 @@ fn seal(bytes: &mut [u8], at: usize) {
     bytes[at..at + 4].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// One change of a block that leaves checksums right where it can: of what, is told by the magic
-/// numbers.
+/// One change of a block that leaves checksums right where it can: the magic numbers say of what.
 fn forge(block: &mut [u8], random: &mut Rng) {
     let data = if block[..4] == *b"UBI#" { 2048 } else { 0 };
     match random.random_range(0..8) {

@@ -191,10 +191,10 @@ fn holds(
     Some((ubi.info().attached, ubi.into_medium()))
 }
 
-/// Bit flips that are mended anywhere in UBIL's own blocks cost nothing. A page beyond mending
-/// costs nothing where there is another copy, which is everywhere but in the log and in super
-/// blocks that are written in turns: for those the headers in the blocks are the copy, and nothing
-/// old is taken for new.
+/// Bit flips that are corrected anywhere in UBIL's own blocks cost nothing. A page beyond
+/// correction costs nothing where there is another copy, which is everywhere but in the log and in
+/// super blocks that are written in turns: for those the headers in the blocks are the copy, and
+/// nothing old is taken for new.
 #[test]
 fn a_page_of_its_own_may_be_lost() {
     for (name, options) in memories() {

@@ -2,8 +2,8 @@
 //! with.
 //!
 //! *Promises* all of the contract and the rules of Linux where that leaves a choice (which error,
-//! whose times change). Nothing is durable. *Knows nothing of* formats; holds as many bytes as it
-//! was told, and no more.
+//! whose times change). Nothing is durable. *Knows nothing of* formats; holds at most the bytes
+//! that it was given.
 
 mod bytes;
 mod node;

@@ -457,7 +457,11 @@ impl Model {
     fn flush<F: FileSystem + ?Sized>(&mut self, fs: &mut F) -> Outcome {
         if self.dice.chance(2) {
             self.same("sync", &Ok(()), &fs.sync())?;
-            return self.same("nothing waits after sync", &Dirty::default(), &fs.dirty());
+            return self.same(
+                "nothing is dirty after sync",
+                &Dirty::default(),
+                &fs.dirty(),
+            );
         }
         let bytes = self.dice.below(40_000);
         let waiting = fs.dirty().bytes;

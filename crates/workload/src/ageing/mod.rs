@@ -25,7 +25,7 @@ const FILL: &str = "fill";
 const ROUNDS: &str = "rounds";
 
 with_defaults! {
-    /// How a file system grows old. No publication has such numbers for ours; all are assumed.
+    /// How a file system grows old. No paper has such numbers for ours; all are assumed.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct AgeingSpec {
         /// Draws sizes, victims and contents.

@@ -1,8 +1,8 @@
 //! bonnie++'s tests of names: files are made, looked up and removed, in order and then at random.
 //!
 //! After R. Coker's bonnie++ 1.03 (`bonnie++.cpp`, `bon_file.cpp`), its `-n`: 16 times 1024 files,
-//! empty unless told otherwise. In order means names that begin with their number, in that order;
-//! at random means names that begin with letters, in an order that is drawn for looking up and for
+//! empty unless set otherwise. In order means names that begin with their number, in that order; at
+//! random means names that begin with letters, in an order that is drawn for looking up and for
 //! removing. Its tests of one large file are those of [`bonnie`](crate::bonnie) with a chunk of 8
 //! KiB, whose order differs.
 //!
@@ -38,7 +38,7 @@ with_defaults! {
         /// Least and most bytes of a file: 0.
         pub bytes: (u64, u64) = (0, 0),
         /// A sync of everything ends each phase that changes something, within its time. The
-        /// program has none unless told (`-b` for each call).
+        /// program has none unless set (`-b` for each call).
         pub sync_all: bool = false,
     }
 }

@@ -1,8 +1,8 @@
 //! What a workload's files hold: bytes that are a function of the place alone.
 //!
 //! *Promises.* The byte at an offset depends on seed, file, version and offset, not on how the
-//! bytes are grouped into writes; so whoever knows the calls can tell what a file must hold, and
-//! bytes that ended up elsewhere are found, unless all are zeros.
+//! bytes are grouped into writes; so the calls determine what a file must hold, and bytes that
+//! ended up elsewhere are found, unless all are zeros.
 
 use super::FileId;
 use nandlab_sim::mix;

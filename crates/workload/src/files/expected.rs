@@ -1,4 +1,4 @@
-//! What a stream of calls leaves behind, told from the calls alone.
+//! What a stream of calls leaves behind, derived from the calls alone.
 //!
 //! *Promises.* After each call that was applied: which files there are, how long they are, and
 //! every byte of them. Holds for each file its extents by version, not their bytes: memory grows

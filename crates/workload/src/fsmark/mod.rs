@@ -2,8 +2,8 @@
 //!
 //! After R. Wheeler's fs_mark 3.3 (`fs_mark.c`, `fs_mark.h`): in each loop every thread makes its
 //! files one after the other - create, write in pieces, make durable, close -, makes them durable
-//! afterwards where the method says so, and removes them unless told to keep them. Files per second
-//! are those of the phases `files` and `sync` together; the program counts the removal, too.
+//! afterwards where the method says so, and removes them unless asked to keep them. Files per
+//! second are those of the phases `files` and `sync` together; the program counts the removal, too.
 //!
 //! *Differs* from the program where that has threads, which are one stream here, a file of each in
 //! turn; and all files lie in one directory, as without its `-D`.

@@ -4,8 +4,8 @@
 //! After what Android's package manager leaves behind: the package is written in pieces and made
 //! durable; its code is optimised into a file of its own, made durable too; libraries and data
 //! follow as small files, some made durable; then the list of packages is written beside the old
-//! one, made durable, and takes its place. Numbers and sizes are assumed: the publication of F2FS
-//! (ELC Europe 2012) reports the seconds that "app install" took and not what it consisted of.
+//! one, made durable, and takes its place. Numbers and sizes are assumed: the F2FS paper (ELC
+//! Europe 2012) reports the seconds that "app install" took and not what it consisted of.
 //!
 //! *Differs* from the real one: the list is written anew under a name of its own and the old one
 //! removed, as streams of file calls do not rename; all files lie in one directory.

@@ -235,7 +235,7 @@ impl Spec {
                     self.positions() >= 2,
                     "size",
                     self.size,
-                    "room for at least two blocks, one hot and one cold",
+                    "space for at least two blocks, one hot and one cold",
                 )
             }
         }

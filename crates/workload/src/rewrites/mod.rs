@@ -2,9 +2,9 @@
 //! cleaning.
 //!
 //! After the evaluation of cleaning in J.-Y. Hwang, "F2FS: A New File System Designed for Flash
-//! Storage in Mobile", ELC Europe 2012, "the publication": three files of 1 GB are written; 256 MB
-//! go at random to the three; 256 MB go at random to one of them, thirty times. Its other
-//! evaluation, IOzone's random writes to several files, is this with rounds that go to all of them.
+//! Storage in Mobile", ELC Europe 2012, "the paper": three files of 1 GB are written; 256 MB go at
+//! random to the three; 256 MB go at random to one of them, thirty times. Its other evaluation,
+//! IOzone's random writes to several files, is this with rounds that go to all of them.
 //!
 //! *Promises.* The stream is a pure function of [`RewritesSpec`].
 
@@ -28,7 +28,7 @@ const ALL: &str = "all-files";
 const ROUNDS: &str = "rounds";
 
 with_defaults! {
-    /// Files and what is overwritten. The defaults are the publication's, in units of 2^20 and 2^30
+    /// Files and what is overwritten. The defaults are the paper's, in units of 2^20 and 2^30
     /// bytes; it does not say how much is written at once.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct RewritesSpec {
@@ -188,7 +188,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_default_writes_what_the_publication_did() {
+    fn the_default_writes_what_the_paper_did() {
         let mut bytes = [0u64; 3];
         let mut to_first = 0u64;
         let mut places = Vec::new();

@@ -4,9 +4,9 @@
 //! After SQLite's pager (`pager.c`, `os_unix.c`), synchronous, its cache empty: a transaction reads
 //! the pages that it changes, among them the first, which counts changes. Their old contents go to
 //! the journal, behind a header of one sector, each between its number and a checksum; the journal
-//! is made durable, told how many pages it holds, and made durable again. Then the pages are
-//! written to the database, that is made durable, and the journal ends as the mode has it: that is
-//! the commit. Durable means fdatasync.
+//! is made durable, gets its page count, and is made durable again. Then the pages are written to
+//! the database, that is made durable, and the journal ends as the mode has it: that is the commit.
+//! Durable means fdatasync.
 //!
 //! *Differs* from SQLite: the journal holds noise instead of old pages, as nobody rolls back here;
 //! locks, and the fsync of the directory that follows the first sync of a new journal, are left
@@ -66,8 +66,7 @@ with_defaults! {
         /// How it ends: the journal is removed, SQLite's default.
         pub mode: JournalMode = JournalMode::Delete,
         /// The journal is made durable twice, and when it is cut (`PRAGMA synchronous = FULL`,
-        /// SQLite's default). Otherwise it is told how many pages it holds before it is made
-        /// durable once.
+        /// SQLite's default). Otherwise its page count is written before it is made durable once.
         pub full: bool = true,
     }
 }

@@ -3,7 +3,7 @@
 //! After `tiotest` of tiobench 0.3 (J. Manning, M. Kuoppala): each thread makes a file, gives it
 //! its full length at once, and writes it block by block; then writes blocks at random, reads all
 //! in order, reads blocks at random. An fsync ends each thread's part of a phase that writes,
-//! within the phase. The time of each call is for whoever has a clock.
+//! within the phase. The caller measures the time of each call.
 //!
 //! *Differs* from the program where that has threads: they are one stream here, a block of each in
 //! turn. Places are drawn per thread by a seeded generator.

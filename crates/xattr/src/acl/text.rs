@@ -128,7 +128,8 @@ mod tests {
 
     #[test]
     fn other_orders_short_names_lines_comments_and_numbers_behind_are_understood() {
-        let text = "o::---\nm::r-x # as told\ng:staff:-w-:7\n\nu:lisa:r--:1000\ng::r-x\nu::rwx\n";
+        let text =
+            "o::---\nm::r-x # as reported\ng:staff:-w-:7\n\nu:lisa:r--:1000\ng::r-x\nu::rwx\n";
         for text in [text, &text.replace("lisa:r--:1000", "otto:r--")] {
             assert_eq!(from_text(text).unwrap(), from_text(TEXT).unwrap());
         }

@@ -35,8 +35,9 @@ impl<D: BlockDevice + 'static> Volume<D> for Judged {
     }
 }
 
-/// It recovers the journal, and mends nothing besides the superblock's own counts of what is free:
-/// these are not kept between mounts, as in Linux's ext3, and e2fsck calls its repair cosmetic.
+/// It recovers the journal, and repairs nothing besides the superblock's own counts of what is
+/// free: these are not kept between mounts, as in Linux's ext3, and e2fsck calls its repair
+/// cosmetic.
 fn judge_unrecovered<D: BlockDevice>(disk: &mut D) -> Result<(), VolumeError> {
     let (status, text) = e2fsck(disk, "-fy")?;
     let mut lines = text.lines().map(str::trim).filter(|line| !is_usual(line));
@@ -45,11 +46,11 @@ fn judge_unrecovered<D: BlockDevice>(disk: &mut D) -> Result<(), VolumeError> {
         line.starts_with("Free blocks count wrong (")
             || line.starts_with("Free inodes count wrong (")
     }) {
-        let mended = lines.next();
-        first = if mended == Some("Fix? yes") {
+        let repaired = lines.next();
+        first = if repaired == Some("Fix? yes") {
             lines.next()
         } else {
-            mended
+            repaired
         };
     }
     match first {

@@ -1,4 +1,4 @@
-//! An NBD client that does what it is told, sound or not.
+//! An NBD client that sends any request, sound or not.
 
 use std::{
     io::{self, Read, Write},

@@ -1,4 +1,4 @@
-//! Guests in which the kernel's jffs2 has media: programs, shell functions, and what it tells of
+//! Guests in which the kernel's jffs2 has media: programs, shell functions, and its reports of
 //! extended attributes.
 
 pub mod calls;

@@ -174,8 +174,8 @@ fn planted(name: &'static str, mtd: Image<Vec<u8>>, options: Options, aged: bool
     plant(&mut fs);
     match bottom {
         None => fs.unmount().unwrap(),
-        // As a power cut leaves it: what waits for its page is lost, files that were open have no
-        // name.
+        // As a power cut leaves it: bytes that were buffered for a page are lost, files that were
+        // open have no name.
         Some(bottom) => {
             fill(&mut fs, bottom);
             let file = path::resolve(&mut fs, b"a directory/noise").unwrap().ino;
@@ -393,7 +393,7 @@ fn compare_found(report: &Report, medium: &Planted) {
         "{name}: our attributes, as the kernel sees them"
     );
     let said = String::from_utf8_lossy(&report.files[&format!("{name}-said")]).into_owned();
-    // The node that the cut tore is told.
+    // The node that the cut tore is reported.
     let usual = |line: &&str| {
         line.contains("version 2.2")
             || line.contains("complete building xattr")

@@ -2,7 +2,7 @@
 //! disk, one after another.
 //!
 //! The processor's costs, if the stack has a processor, are spent where they arise: with each call,
-//! each request, each operation of the chip. What waits in memory is written when Linux would
+//! each request, each operation of the chip. Dirty data in memory is written when Linux would
 //! ([`actors`]), if the stack has a memory. At the end the file system is unmounted and mounted
 //! again, and every file compared with what the calls must have left.
 //!
@@ -137,7 +137,7 @@ fn request_of(call: &FileCall) -> Option<Request> {
     }
 }
 
-/// Runs `files` on the stack of `experiment`; keeps the requests to the disk if told so.
+/// Runs `files` on the stack of `experiment`; keeps the requests to the disk if asked to.
 pub fn run_files(
     experiment: &Experiment,
     files: &dyn FileWorkload,
@@ -244,8 +244,12 @@ fn notes(phases: &[PhaseOutcome]) -> Vec<String> {
             phase.seconds()
         )
     };
-    let told: Vec<String> = phases.iter().filter(moved).map(note).collect();
-    if told.len() > 1 { told } else { Vec::new() }
+    let reported: Vec<String> = phases.iter().filter(moved).map(note).collect();
+    if reported.len() > 1 {
+        reported
+    } else {
+        Vec::new()
+    }
 }
 
 /// The figures of one played stream.
@@ -279,7 +283,7 @@ fn play(
     let before = below.snapshot();
     clock.wait_until(before.horizon());
     // What is written later than it was called for belongs to no call.
-    let told_apart = parts.writes_at_once() && described.memory.is_none();
+    let apart = parts.writes_at_once() && described.memory.is_none();
     let mut program = Program {
         clock: clock.clone(),
         costs: CallCosts::of(host, Some(layer)),
@@ -293,8 +297,8 @@ fn play(
     let mut latencies = Vec::new();
     stream.borrow_mut().begin(parts);
     while let Some(call) = calls.next() {
-        // Whoever came due during the last call has the processor first: the program waits for its
-        // call.
+        // An actor that came due during the last call has the processor first: the program waits
+        // for its call.
         let asked = clock.now();
         if let Err(errno) = program.actors.wake(top.fs()) {
             return Err(RunError::WriteBack(errno).explained(top.fs(), below.recent()));
@@ -306,7 +310,7 @@ fn play(
         if phases.is_new(calls.phase()) {
             phases.begin(calls.phase(), from, &below.tally(), &stream.borrow().below);
         }
-        if let Some(file) = call.file().filter(|_| told_apart) {
+        if let Some(file) = call.file().filter(|_| apart) {
             stream.borrow_mut().group = calls.group(file);
         }
         if let Err(error) = program.call(&mut top, calls, &call) {

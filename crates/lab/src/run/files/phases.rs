@@ -207,7 +207,7 @@ mod tests {
         phases.begin("unmount", 80, &tally, &below);
         tally.of(Cause::Host).programs = 109;
         let done = phases.finish(95, &tally, &below);
-        let told = |p: &PhaseOutcome| {
+        let reported = |p: &PhaseOutcome| {
             (
                 p.name,
                 p.first,
@@ -217,7 +217,7 @@ mod tests {
                 p.bytes_written,
             )
         };
-        assert_eq!(told(&done[0]), ("write", 10, 50, 2, 0, 4096));
+        assert_eq!(reported(&done[0]), ("write", 10, 50, 2, 0, 4096));
         assert_eq!(
             (
                 done[0].causes[0].programs,
@@ -231,12 +231,12 @@ mod tests {
             (Some(4096.0 / 40e-9), 40e-9)
         );
         assert_eq!(
-            (told(&done[1]), done[1].causes.len(), &done[1].below),
+            (reported(&done[1]), done[1].causes.len(), &done[1].below),
             (("read", 70, 80, 1, 100, 0), 0, &Below::default())
         );
         assert_eq!(
             (
-                told(&done[2]),
+                reported(&done[2]),
                 done[2].causes[0].programs,
                 done[2].bandwidth()
             ),

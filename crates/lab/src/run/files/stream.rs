@@ -1,4 +1,4 @@
-//! What passes below the file system, told by part of the volume.
+//! Requests below the file system, counted by part of the volume.
 
 use super::phases::Below;
 use crate::play::regions::Writes;
@@ -34,8 +34,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// On a partition from byte `start` on, in sectors of so many bytes; keeps the requests if told
-    /// so.
+    /// On a partition from byte `start` on, in sectors of so many bytes; keeps the requests if
+    /// asked to.
     pub fn new(keep: bool, start: u64, sector: u64) -> Self {
         let group = "files";
         let below = Below::default();

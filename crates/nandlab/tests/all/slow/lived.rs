@@ -11,15 +11,15 @@ use std::process::{Child, Command, Stdio};
 const NANDLAB: &str = env!("CARGO_BIN_EXE_nandlab");
 
 fn run(command: &mut Command) -> String {
-    let told = command
+    let shown = command
         .output()
         .unwrap_or_else(|why| panic!("{}: {why}", command.get_program().display()));
-    let said = String::from_utf8_lossy(&told.stdout).into_owned();
+    let said = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(
-        told.status.success(),
+        shown.status.success(),
         "{command:?}: {}\n{said}{}",
-        told.status,
-        String::from_utf8_lossy(&told.stderr)
+        shown.status,
+        String::from_utf8_lossy(&shown.stderr)
     );
     said
 }
@@ -229,8 +229,8 @@ fn package(dir: &Path) -> PathBuf {
         .expect("it was downloaded")
 }
 
-/// Commits transactions until it is killed; each is told on standard output when SQLite says that
-/// it is durable: with less than `extra` it does not wait for the removal of its journal.
+/// Commits transactions until it is killed; each is reported on standard output when SQLite says
+/// that it is durable: with less than `extra` it does not wait for the removal of its journal.
 const WRITER: &str = "
 import sqlite3, sys
 base = sqlite3.connect(sys.argv[1])
@@ -289,9 +289,9 @@ fn transactions_that_sqlite_has_committed_are_there_when_writer_and_command_are_
                 .stdout(Stdio::piped())
                 .spawn()
                 .unwrap();
-            let mut told = BufReader::new(writer.stdout.take().unwrap()).lines();
+            let mut shown = BufReader::new(writer.stdout.take().unwrap()).lines();
             for _ in 0..60 {
-                committed = told
+                committed = shown
                     .next()
                     .expect("it goes on for ever")
                     .unwrap()
@@ -299,14 +299,14 @@ fn transactions_that_sqlite_has_committed_are_there_when_writer_and_command_are_
                     .unwrap();
             }
             if round % 2 == 0 {
-                // While transactions are under way. What is told from now on is not certain: SQLite
+                // While transactions are under way. A report from now on is not certain: SQLite
                 // takes a directory that it cannot open any more for a synced one.
                 mount.kill();
                 _ = writer.kill();
             } else {
                 writer.kill().unwrap();
             }
-            most = told
+            most = shown
                 .map_while(Result::ok)
                 .filter_map(|line| line.parse().ok())
                 .last()

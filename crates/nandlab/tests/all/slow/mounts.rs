@@ -39,18 +39,18 @@ impl<'a> Mount<'a> {
     }
 
     fn end(self) {
-        let (status, told) = self.ended();
-        assert_eq!(status, Some(0), "{told}");
+        let (status, reported) = self.ended();
+        assert_eq!(status, Some(0), "{reported}");
     }
 
     /// Unmounts; gives the exit status and the text on standard error.
     fn ended(mut self) -> (Option<i32>, String) {
         unmount(self.dir, UnmountFlags::empty()).unwrap();
         let status = self.command.wait().unwrap();
-        let mut told = String::new();
+        let mut reported = String::new();
         let stderr = self.command.stderr.as_mut().expect("it is a pipe");
-        stderr.read_to_string(&mut told).unwrap();
-        (status.code(), told)
+        stderr.read_to_string(&mut reported).unwrap();
+        (status.code(), reported)
     }
 
     fn kill(mut self) {
@@ -115,15 +115,15 @@ fn fill(dir: &Path, links: bool) {
 
 /// `diff -r` finds nothing.
 fn assert_same(one: &Path, other: &Path) {
-    let told = Command::new("diff")
+    let reported = Command::new("diff")
         .args(["-r", "--no-dereference"])
         .args([one, other])
         .output()
         .expect("diffutils is essential in Debian");
     assert!(
-        told.status.success(),
+        reported.status.success(),
         "{}",
-        String::from_utf8_lossy(&told.stdout)
+        String::from_utf8_lossy(&reported.stdout)
     );
 }
 
@@ -187,7 +187,7 @@ fn a_command_that_is_killed_leaves_a_directory_that_can_be_released() {
     assert_eq!(
         fs::read_dir(&dir).unwrap().count(),
         0,
-        "nothing is mounted any more"
+        "nothing is mounted now"
     );
 }
 
@@ -196,16 +196,16 @@ fn a_stack_without_a_file_system_is_refused() {
     let scratch = tempfile::tempdir().unwrap();
     let stack = scratch.path().join("stack.toml");
     fs::write(&stack, "[chip]\npreset = \"slc-2k\"\n").unwrap();
-    let told = Command::new(env!("CARGO_BIN_EXE_nandlab"))
+    let reported = Command::new(env!("CARGO_BIN_EXE_nandlab"))
         .arg("mount")
         .arg(&stack)
         .arg(scratch.path())
         .output()
         .unwrap();
-    assert_eq!(told.status.code(), Some(2));
+    assert_eq!(reported.status.code(), Some(2));
     assert!(
-        String::from_utf8_lossy(&told.stderr).contains("fs.type"),
-        "{told:?}"
+        String::from_utf8_lossy(&reported.stderr).contains("fs.type"),
+        "{reported:?}"
     );
 }
 
@@ -220,17 +220,17 @@ fn an_image_is_mounted_for_writing_once_and_edited_by_nobody_else() {
         .for_each(|dir| fs::create_dir(dir).unwrap());
     let nandlab = |words: &[&str], paths: &[&Path]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nandlab"));
-        let told = command.args(words).args(paths).output().unwrap();
+        let reported = command.args(words).args(paths).output().unwrap();
         (
-            told.status.code(),
-            String::from_utf8_lossy(&told.stderr).into_owned(),
+            reported.status.code(),
+            String::from_utf8_lossy(&reported.stderr).into_owned(),
         )
     };
     let create = ["image", "create", "-f", "ext2"];
     assert_eq!(nandlab(&create, &[&image]).0, Some(0));
-    let refused = |(status, told): (Option<i32>, String)| {
+    let refused = |(status, reported): (Option<i32>, String)| {
         let words = "image: another program is writing this image or has it mounted";
-        assert!(status == Some(2) && told.contains(words), "{told}");
+        assert!(status == Some(2) && reported.contains(words), "{reported}");
     };
     let put = |path: &str| nandlab(&["image", "put"], &[&image, &image, Path::new(path)]);
     let mount = Mount::new(&image, &dir, &[]);
@@ -327,16 +327,16 @@ fn an_image_that_others_cut_replace_or_delete_below_its_mount_ends_it_with_a_mes
                 // It may succeed, since it waits in memory.
                 _ = fs::write(dir.join("after"), vec![7; 100_000]);
             }
-            let (status, told) = mount.ended();
-            assert_eq!(status, Some(1), "{what}: {told}");
-            assert_eq!(told.lines().count(), 1, "{what}: {told}");
+            let (status, reported) = mount.ended();
+            assert_eq!(status, Some(1), "{what}: {reported}");
+            assert_eq!(reported.lines().count(), 1, "{what}: {reported}");
             assert!(
-                told.contains("/image: ") && told.contains(expected),
-                "{what}: {told}"
+                reported.contains("/image: ") && reported.contains(expected),
+                "{what}: {reported}"
             );
-            let lost = told.contains("what was written to it is lost");
+            let lost = reported.contains("what was written to it is lost");
             let is_overwritten = expected.starts_with("changed");
-            assert_eq!(lost, !read_only && !is_overwritten, "{what}: {told}");
+            assert_eq!(lost, !read_only && !is_overwritten, "{what}: {reported}");
             // Nothing is written into a file that somebody else has made.
             assert_eq!(
                 fs::metadata(&image).map(|metadata| metadata.len()).ok(),

@@ -11,7 +11,7 @@ use nandlab_workload::files::FileCall;
 use nandlab_workload::rewrites::{Rewrites, RewritesSpec};
 use std::error::Error;
 
-/// How F2FS makes room.
+/// How F2FS frees space.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Way {
     /// Logs fill holes where clean sections are few.

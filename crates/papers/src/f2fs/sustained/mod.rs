@@ -88,7 +88,7 @@ impl Amounts {
     }
 
     /// In words: what all that write share.
-    pub fn told(&self) -> String {
+    pub fn reported(&self) -> String {
         let spec = self.work.rewrites();
         format!(
             "{} MiB of {} files on a volume of {} MiB ({:.0} % full), 4 KiB at random, an fsync of \

@@ -122,7 +122,7 @@ pub struct Album {
     pub layout: Layout,
     pub tape: Tape,
     pub played: Played,
-    /// What must be found, told from the calls alone.
+    /// What must be found, derived from the calls alone.
     pub sums: Vec<FileSum>,
     expected: Expected,
     camera: CameraMs500,

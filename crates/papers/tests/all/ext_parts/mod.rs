@@ -1,4 +1,4 @@
-//! What the blocks were for that reached a volume of ext3: told from where they lie and what they
+//! The purpose of blocks that reached a volume of ext3, derived from where they lie and what they
 //! hold.
 
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba, Ram, Record, WriteLog};
@@ -14,7 +14,7 @@ const MAGIC: [u8; 4] = [0xC0, 0x3B, 0x39, 0x98];
 /// Bytes by which a block of a file is known.
 const KNOWN: usize = 16;
 
-/// A disk in memory that keeps every write, shared between whoever writes and the test.
+/// A disk in memory that keeps every write, shared between the writer and the test.
 #[derive(Clone)]
 pub struct Reel {
     geometry: BlockGeometry,
@@ -104,7 +104,7 @@ impl fmt::Display for Part {
             Self::Revoke => "journal: revokes",
             Self::Commit => "journal: commits",
             Self::LoggedContents => "journal: contents",
-            Self::LoggedStructure => "journal: structure",
+            Self::LoggedStructure => "journal: metadata",
             Self::Contents => "contents",
             Self::Super => "superblock, descriptors",
             Self::Bitmaps => "bitmaps",

@@ -110,8 +110,8 @@ enum Removal {
     ItsOwnTime,
 }
 
-/// How often sectors of the root directory must be written, told from the calls alone: a new name
-/// takes the first free slot, an fsync writes the sector of its file.
+/// How often sectors of the root directory must be written, derived from the calls alone: a new
+/// name takes the first free slot, an fsync writes the sector of its file.
 fn root_writes(spec: &CameraSpec, removal: Removal) -> u64 {
     let mut slots = BTreeMap::<FileId, usize>::new();
     let mut taken = BTreeSet::new();

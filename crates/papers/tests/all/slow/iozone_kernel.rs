@@ -24,7 +24,7 @@ const FILE_BLOCKS: u64 = 4096;
 const VERSIONS: u32 = 2;
 /// Blocks of the journal that mke2fs gives such a disk.
 const USUAL: u32 = 4096;
-/// Blocks of a journal that never has to make room.
+/// Blocks of a journal that never has to free space.
 const AMPLE: u32 = 16_384;
 /// A guest without hardware support beside other tests is slow.
 const PATIENCE: Duration = Duration::from_secs(900);
@@ -220,7 +220,7 @@ fn compare_home(case: &Case, ours: &Counts, theirs: &Counts) {
     for part in [Part::Super, Part::Numbers] {
         assert_eq!(ours.of(part), theirs.of(part), "{part}");
     }
-    // Which group has room for the file, and which block of an inode table its inode is in.
+    // Which group has space for the file, and which block of an inode table its inode is in.
     for part in [Part::Bitmaps, Part::Inodes] {
         assert!(ours.of(part).abs_diff(theirs.of(part)) <= 1, "{part}");
     }

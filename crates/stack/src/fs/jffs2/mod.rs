@@ -5,7 +5,7 @@ mod worked;
 pub use worked::Worked;
 
 use super::{
-    FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, Recipe, Untold, flash,
+    FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, Recipe, Undivided, flash,
 };
 use crate::value::Size;
 use crate::{DescriptionError, Section};
@@ -154,7 +154,7 @@ impl FsLayer for Jffs2Description {
         let cache = PageCache::new(worked, clean.unwrap_or(self.cache_bytes));
         Ok(Mounted {
             fs: Box::new(cache),
-            parts: Arc::new(Untold { sectors: 0 }),
+            parts: Arc::new(Undivided { sectors: 0 }),
         })
     }
     fn recipe(&self, seed: u64, on_volume: bool) -> Option<Recipe> {

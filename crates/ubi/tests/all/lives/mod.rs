@@ -171,7 +171,7 @@ impl Model {
             Op::Write(lnum, ..) | Op::Change(lnum, _) | Op::Erase(lnum) | Op::Map(lnum) => {
                 self.certain(*lnum)
             }
-            Op::Sync => self.settle(),
+            Op::Sync => self.finish_work(),
             Op::Unmap(_) | Op::Read(_) | Op::Work | Op::Rename | Op::Second => {}
         }
     }
@@ -193,10 +193,10 @@ impl Model {
             ubi.change(id, lnum, &bytes(&block.now, lnum)[..PAGE])
                 .unwrap();
         }
-        self.settle();
+        self.finish_work();
     }
 
-    pub fn settle(&mut self) {
+    pub fn finish_work(&mut self) {
         for block in &mut self.blocks {
             if block.given_up {
                 continue;
@@ -307,7 +307,7 @@ impl Model {
             block.given_up = false;
         }
         ubi.sync().unwrap();
-        self.settle();
+        self.finish_work();
         true
     }
 }

@@ -31,7 +31,7 @@ const PROGRAMS: [&str; 10] = [
     "ubirename",
 ];
 
-/// What nandsim is told to be, and where headers lie.
+/// The chip that nandsim simulates, and where headers lie.
 #[derive(Clone, Copy)]
 struct Shape {
     name: &'static str,

@@ -87,7 +87,7 @@ fn our_tools_lose_nothing_that_a_format_can_hold_and_the_document_says_what_othe
         );
         assert!(
             row.format != "JFFS2" || row.cells.iter().all(|cell| !cell.contains("status 0")),
-            "checksums are told: {:?}",
+            "checksums are reported: {:?}",
             row.cells
         );
     }
@@ -183,7 +183,11 @@ impl Table {
                 let name = format!("{}-{number}", format.name);
                 let path = self.at(&name);
                 let end = self.run(script, format, &path, Path::new("/"));
-                assert!(end.is_success(), "{tool}: {}: is it installed?", end.told());
+                assert!(
+                    end.is_success(),
+                    "{tool}: {}: is it installed?",
+                    end.reported()
+                );
                 if number == 0 {
                     std::fs::copy(&path, self.at(&format!("{}-whole", format.name))).unwrap();
                     let used = self.at(&format!("{}-used", format.name));
@@ -289,11 +293,11 @@ impl Table {
             return if end.is_success() {
                 "right".into()
             } else {
-                format!("right, {}", end.told())
+                format!("right, {}", end.reported())
             };
         }
         let counts = [(missing, "missing"), (wrong, "wrong"), (more, "too many")];
-        let told: Vec<String> = counts
+        let shown: Vec<String> = counts
             .iter()
             .filter(|(count, _)| *count > 0)
             .map(|(count, what)| format!("{count} {what}"))
@@ -301,9 +305,9 @@ impl Table {
         let status = if end.is_success() {
             "**status 0**".into()
         } else {
-            end.told()
+            end.reported()
         };
-        format!("{}; {status}", told.join(", "))
+        format!("{}; {status}", shown.join(", "))
     }
 
     fn text(&self, kernel: &str) -> String {
@@ -328,14 +332,14 @@ impl Table {
             );
             versions.extend([JEFFERSON, UBI_READER].map(|one| one.replace("==", " ")));
             if takes_trees(&self.dump) {
-                let told = Command::new(&self.dump)
+                let shown = Command::new(&self.dump)
                     .arg("-V")
                     .output()
                     .expect("it ran before");
-                let told = [told.stdout, told.stderr].concat();
+                let shown = [shown.stdout, shown.stderr].concat();
                 versions.push(format!(
                     "{} from its source",
-                    String::from_utf8_lossy(&told).trim()
+                    String::from_utf8_lossy(&shown).trim()
                 ));
             }
         }

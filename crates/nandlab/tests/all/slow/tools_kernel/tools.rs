@@ -117,7 +117,7 @@ pub enum End {
 }
 
 impl End {
-    pub fn told(&self) -> String {
+    pub fn reported(&self) -> String {
         use std::os::unix::process::ExitStatusExt as _;
         match self {
             Self::Hang => "hangs".into(),
