@@ -18,8 +18,8 @@ const TARGETS: &[&str] = &["jffs2", "ubi", "f2fs", "ext", "fat", "image"];
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table --cfg fuzzing";
 /// Seconds on the wall after which a run counts as one that does not end: a hundred thousand times
-/// the usual, since a directory that has been made a hundred times as long takes a quarter of a
-/// second, and a busy machine twenty times that.
+/// the usual. A directory that is a hundred times as long takes a quarter of a second, and a busy
+/// machine twenty times that.
 const SECONDS_MAX: u32 = 60;
 /// Bytes of an input at most: some sixty edits.
 const INPUT_BYTES_MAX: u32 = 512;

@@ -20,7 +20,7 @@ const DISCARD_PIECES: u64 = 64;
 /// last of `records`.
 ///
 /// For each change after the last flush, by its index, and each of its sectors, `keep` says whether
-/// it arrived (a discard is asked about in up to 64 pieces, by their first sectors). The state is
+/// it arrived. A discard is asked about in up to 64 pieces, by their first sectors. The state is
 /// durable in `disk` on return.
 pub fn replay<D: BlockDevice>(
     records: &[Record],

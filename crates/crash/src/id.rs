@@ -1,9 +1,9 @@
 //! The name of a state: compact text that makes exactly that state again.
 //!
-//! `seed:cut[/cut][@operations]`, where a cut is `operation:phase:word` (the chip operation's place
-//! in the log, `before`, `torn` or `after`, and which of several states), the second one falls into
-//! the recovery from the first, and `operations` are the host operations kept of the workload, as
-//! ranges (`0-4,9`; all if left out). `seed:uncut` is the run itself.
+//! `seed:cut[/cut][@operations]`, where a cut is `operation:phase:word`: the chip operation's place
+//! in the log, `before`, `torn` or `after`, and the number of one of several states. The second cut
+//! falls into the recovery from the first. `operations` are the host operations kept of the
+//! workload, as ranges (`0-4,9`; all if left out). `seed:uncut` is the run itself.
 
 use crate::cut::{Cut, Phase};
 use nandlab_sim::mix;

@@ -125,8 +125,8 @@ impl<D: BlockDevice> Ext<D> {
         self.store.write(&new)
     }
 
-    /// Blocks of numbers on the medium in which what was taken is added; what was given back stays
-    /// until no length covers it.
+    /// Blocks of block pointers on the medium in which what was taken is added; what was given back
+    /// stays until no length covers it.
     fn write_more_numbers(&mut self) -> Result<(), ExtError> {
         let mut whole = Vec::new();
         for block in self.store.cache.of(Owner::Meta(Class::Numbers)) {

@@ -5,10 +5,10 @@
 //! [modes](Mode); [`format`](mkfs::format) makes one, byte by byte as mke2fs; [`check`](Ext::check)
 //! finds what is wrong with one. Incompatible features that are not understood are refused by name,
 //! others of which only writing needs to know make the mount read-only. A journal that must be
-//! recovered is, before anything is written. No volume, whatever its bytes, makes any of them
-//! panic, loop for ever or take more memory than the cache it was given, dirty data, 24 bytes a
-//! group, the inodes in use, a transaction and what the journal holds back, and, for a check, one
-//! bit a block and eight bytes an inode.
+//! recovered is, before anything is written. No volume, whatever its bytes, makes any of them panic
+//! or loop for ever. Memory is bounded by the cache it was given, dirty data, 24 bytes a group, the
+//! inodes in use, a transaction and the journal's own. A check takes one bit a block and eight
+//! bytes an inode more.
 //!
 //! *Works on* a [`BlockDevice`](nandlab_block::BlockDevice). *Knows nothing of* flash, processes or
 //! clocks.
@@ -50,9 +50,9 @@
 //! - no block belongs to two files, and none in use is marked as free;
 //! - a file's length never covers what was not written for it;
 //! - what may remain is for a check (e2fsck) to repair before the volume is written again: names of
-//!   inodes that never were, two names of one file whose rename was under way, names that are in
-//!   two blocks of a directory whose index was growing, blocks and inodes that nothing uses, blocks
-//!   behind a file's length, counts.
+//!   inodes that never were; two names of one file whose rename was under way; names that are in
+//!   two blocks of a directory whose index was growing; blocks and inodes that nothing uses; blocks
+//!   behind a file's length; counts.
 //!
 //! That holds where the device writes blocks whole; a block of names torn between sectors is beyond
 //! what ext2 can repair. With [`Options::barriers`] off the order is the same, but only the end of

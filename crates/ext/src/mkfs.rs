@@ -289,8 +289,8 @@ impl<D: BlockDevice> Maker<'_, D> {
         let numbers = self.layout.numbers();
         let mut inode = self.inode(FileType::File, 0o600);
         inode.size = u64::from(count) * u64::from(self.layout.block);
-        // Blocks of numbers that are being filled, by level, from 1: where they lie and what they
-        // hold.
+        // Blocks of block pointers that are being filled, by level, from 1: where they lie and what
+        // they hold.
         let mut open: [Option<(u32, Vec<u8>)>; 4] = Default::default();
         let mut taken = 0;
         for index in 0..count {

@@ -1,9 +1,9 @@
 //! Orphans: inodes that a crash must not leave as they are, in a list on the medium
 //! (`fs/ext3/namei.c`).
 //!
-//! *Promises.* With a journal, an inode without names or one that is being cut short is in the list
-//! from the transaction on that makes it so, until the one in which its blocks are free. Without
-//! one, a list that a crash has left is carried out, and none is made.
+//! *Promises.* With a journal, the list holds each inode without names and each that is being
+//! truncated. It does so from the transaction that makes it so until the one in which its blocks
+//! are free. Without one, a list that a crash has left is carried out, and none is made.
 //!
 //! The superblock has the first, the field for the time of deletion the next of each.
 

@@ -27,7 +27,7 @@ impl<K: Ord + Copy> Cache<K> {
         self.0.has(key)
     }
 
-    /// Keeps clean blocks.
+    /// Keeps a clean block, which may be evicted.
     pub fn keep(&mut self, key: K, block: Block) {
         self.0.keep(key, block);
     }

@@ -93,8 +93,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         Ok(self.walk(false)?.report)
     }
 
-    /// Looks at everything; with `repairing`, the patches are noted too, which takes memory for each
-    /// place.
+    /// Looks at everything; with `repairing`, the patches are noted too, which takes memory for
+    /// each place.
     pub(crate) fn walk(&mut self, repairing: bool) -> Result<Walk, FatError> {
         let clusters = self.store.layout.clusters as usize;
         let used = vec![0; (clusters + 2).div_ceil(64)];

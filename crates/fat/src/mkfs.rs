@@ -1,8 +1,8 @@
 //! Makes an empty volume, with the choices of mkfs.vfat 4.2 wherever none is given.
 //!
 //! *Promises.* The same geometry, boot sector fields, tables and hints as mkfs.vfat for an image
-//! file, except that there is no boot code and the number of root entries always fills whole
-//! sectors (Linux mounts no other). *Needs* a device whose sectors divide the volume's.
+//! file. There is no boot code, and the number of root entries always fills whole sectors (Linux
+//! mounts no other). *Needs* a device whose sectors divide the volume's.
 
 use crate::{
     format::{

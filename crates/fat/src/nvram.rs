@@ -2,9 +2,8 @@
 //! holds is newer than the one on flash.
 //!
 //! *Promises.* A sector that was put is durable at once, whole as far as the memory's own sectors
-//! are, and goes to flash only when it is evicted or the volume is unmounted. *Needs* a memory
-//! whose sectors are written whole and are durable on return. *Knows nothing of* what the sectors
-//! hold.
+//! are. It goes to flash only when it is evicted or the volume is unmounted. *Needs* a memory whose
+//! sectors are written whole and are durable on return. *Knows nothing of* what the sectors hold.
 //!
 //! # Layout
 //!

@@ -33,7 +33,7 @@ pub(crate) trait Paged {
     /// Sectors of a page.
     fn sectors_per_page(&self) -> u32;
 
-    /// Room for one page.
+    /// A buffer of one page.
     fn scratch(&mut self) -> &mut Box<[u8]>;
 
     /// Whether a page holds anything but zeros.

@@ -97,7 +97,7 @@ fn is_told(finding: &Finding, salvage: bool) -> bool {
         Finding::Unreachable { .. } | Finding::Gap { .. } => {
             salvage || finding.severity() == Severity::Damage
         }
-        // Told together.
+        // Findings that are reported together.
         Finding::Garbage { .. } | Finding::Page { .. } => false,
         _ => finding.severity() == Severity::Damage,
     };

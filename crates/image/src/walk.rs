@@ -1,9 +1,9 @@
 //! A mounted file system as entries.
 //!
 //! *Promises.* Each name once, in the order of the paths, with everything its inode holds. Names
-//! that no directory can hold, a directory met twice, and what cannot be read is an error, or with
-//! [`Walk::salvage`] a loss that is reported, and the rest goes on: of a file's contents what can
-//! be read comes, what cannot becomes a hole.
+//! that no directory can hold, a directory met twice, and unreadable parts are errors. With
+//! [`Walk::salvage`] each is a loss that is reported, and the rest goes on: of a file's contents
+//! what can be read comes, what cannot becomes a hole.
 
 use crate::crew::{self, Hands, Helpers};
 use crate::error::{ImageError, Result, Shown, has_cause};

@@ -2,10 +2,10 @@
 //! (`fs/jbd/checkpoint.c`).
 //!
 //! *Promises.* A transaction leaves the log only when all its blocks are durable at home or
-//! superseded by later transactions in the log, and its space is used again only when the
-//! superblock that says so is durable. Unlike Linux, no commit is forced for a block that the
-//! running transaction has changed again: its committed version is still there to be written.
-//! *Knows nothing of* how transactions commit.
+//! superseded by later transactions in the log. Its space is used again only when the superblock
+//! that says so is durable. Unlike Linux, no commit is forced for a block that the running
+//! transaction has changed again: its committed version is still there to be written. *Knows
+//! nothing of* how transactions commit.
 
 use crate::{Checkpoint, Journal, JournalError, Tid};
 use nandlab_block::BlockDevice;

@@ -1,6 +1,6 @@
 //! Changes, in handles: what a file system calls while it works.
 //!
-//! *Promises.* A handle's changes are all in one transaction. Room for them in the log is found
+//! *Promises.* A handle's changes are all in one transaction. Space for them in the log is found
 //! before the handle begins, by committing and checkpointing if need be; none of the other calls
 //! writes anything. *Knows nothing of* the log's layout.
 

@@ -2,9 +2,9 @@
 //!
 //! *Promises.* A pass moves one node, or checks one inode, or erases one block; contents stay as
 //! they are, byte for byte. A name's removal is kept as long as an older entry of that name is
-//! anywhere on the medium. *Differs from Linux* in that a node is moved as it is where Linux writes
-//! it anew with the same contents, and in that removals are kept for entries in the same block,
-//! too: an interrupted erase may leave those. Source: fs/jffs2/gc.c.
+//! anywhere on the medium. *Differs from Linux* in two ways. A node is moved as it is where Linux
+//! writes it anew with the same contents. Removals are kept for entries in the same block, too: an
+//! interrupted erase may leave those. Source: fs/jffs2/gc.c.
 
 use crate::{
     Jffs2, Jffs2Error,

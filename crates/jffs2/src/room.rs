@@ -36,7 +36,7 @@ pub(crate) enum For {
 }
 
 impl<M: Mtd> Jffs2<M> {
-    /// Room for a node of at least `len` bytes, whose entry in a block's list takes `entry` bytes;
+    /// Space for a node of at least `len` bytes, whose entry in a block's list takes `entry` bytes;
     /// gives how long it may be.
     pub(crate) fn reserve(&mut self, len: u32, entry: u32, who: For) -> Result<u32, Jffs2Error> {
         let len = pad(len);

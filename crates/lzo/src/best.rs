@@ -4,8 +4,8 @@
 //! The shortest way to each place is known once all places before it have been looked at: each
 //! hands on to those that one literal, or a copy of any length from any of the candidates, leads
 //! to. What a run of literals costs depends on its length, so the length is carried along with the
-//! shortest way; a longer way that would have been better off with its literals is lost, and so is
-//! a copy of three bytes from a place that is as dear as the next one: that is the "nearly".
+//! shortest way; a longer way that would have been better off with its literals is lost. So is a
+//! copy of three bytes from a place that is as dear as the next one: that is the "nearly".
 
 use crate::pack::{CLOSE, FAR, NEAR, TAIL};
 use alloc::vec::Vec;

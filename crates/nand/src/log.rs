@@ -181,9 +181,9 @@ impl Chip {
 /// Every state in which a power cut can leave a chip, in the order of time: from a chip before a
 /// run and the log of the run.
 ///
-/// At time `t` whatever ended by then is on the medium, whatever began later is not, and of what
-/// was under way on each die the oldest operation has any [`Fate`] and the younger ones have not
-/// begun unless it is done.
+/// At time `t` an operation that ended by then is on the medium, and one that began later is not.
+/// Of those under way on each die the oldest has any [`Fate`], and the younger ones have not begun
+/// unless it is done.
 #[derive(Debug)]
 pub struct CrashStates<'a> {
     chip: Chip,

@@ -80,7 +80,7 @@ impl Guest {
     }
 
     /// Runs in virtual time of 2^`shift` ns an instruction (3 is about a board of 125 MIPS) on one
-    /// processor, its clock starting at 2020-01-01, its random numbers always the same. With the
+    /// processor. The clock starts at 2020-01-01, and random numbers are always the same. With the
     /// same kernel and QEMU, what does not touch a disk then takes the same time to the nanosecond,
     /// however busy the host. Waiting takes no wall time.
     pub fn icount(mut self, shift: u8) -> Self {

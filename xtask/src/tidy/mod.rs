@@ -34,6 +34,7 @@ pub fn run(words: &[String]) -> Outcome {
     source::check(&sources, &rooms, &mut findings);
     plain::check(&sources, &mut findings);
     words::check(&read_documents()?, &mut findings);
+    words::check_comments(&sources, &mut findings);
     if findings.is_empty() {
         return Ok(());
     }

@@ -207,7 +207,7 @@ mod tests {
     fn a_doc_comment_is_as_long_as_all_its_lines() {
         let text = "/// One two three.\nfn a() {}\n/// One two\n/// three four.\nfn b() {}\n\
                     // One.\nfn c() {}\n    /// One.";
-        assert_eq!(short_docs(text).collect::<Vec<_>>(), [1, 7]);
+        assert_eq!(short_docs(text).collect::<Vec<_>>(), [1, 8]);
     }
 
     #[test]

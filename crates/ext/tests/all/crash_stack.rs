@@ -1,7 +1,7 @@
 //! Whole stacks, the power cut at every flash operation of a mixed run: chip, page-mapped layer and
 //! file system keep what the file system promises. ext3 does so in each mode, whether committed
-//! blocks come home by copying or by remapping, at once or late, also on a disk that writes in an
-//! order of its own; e2fsck agrees. Where a rule is left out, the explorer says so.
+//! blocks come home by copying or by remapping, at once or late. It does so on a disk that writes
+//! in an order of its own, too; e2fsck agrees. Where a rule is left out, the explorer says so.
 
 mod judged;
 mod rounds;

@@ -198,8 +198,8 @@ impl BlockTable {
         self.state[block as usize] = State::Victim;
     }
 
-    /// An empty block goes (back) to the pool, to be erased once `erase_after` is durable; or out of
-    /// service if it is failing (false).
+    /// An empty block goes (back) to the pool, to be erased once `erase_after` is durable; or out
+    /// of service if it is failing (false).
     pub fn release(&mut self, block: u32, erase_after: Issued) -> bool {
         let b = block as usize;
         self.bitmap[b * self.words..(b + 1) * self.words].fill(0);

@@ -36,9 +36,9 @@
 //! | 24-27 | last page: sequence number of the record (that of this page when it was first programmed) less the number; zero in the others |
 //! | 28-31 | CRC-32 (IEEE) of bytes 0 to 27 and of the pairs |
 //!
-//! A pair is the logical page that becomes unmapped (bytes 0-3), the logical page that takes its
-//! place (4-7), and the entry that it takes (8-11, as in a map page, without [`RENAMED`]). Of two
-//! pairs of one record with the same logical pages the later one counts.
+//! A pair is the logical page that becomes unmapped (bytes 0-3) and the logical page that takes its
+//! place (4-7). Then comes the entry that it takes (8-11, as in a map page, without [`RENAMED`]).
+//! Of two pairs of one record with the same logical pages the later one counts.
 
 use crate::tag::{self, Fields, TAG, Tail};
 

@@ -1,7 +1,7 @@
 //! The write cache against a plain array: random writes, reads, discards and flushes, over
-//! log-block and page-mapped layers, with program and erase failures, bad blocks, bit errors, and
-//! power cuts at arbitrary moments of the flash and of the cache's own memory. Whatever was flushed
-//! is there; whatever is there was written.
+//! log-block and page-mapped layers. There are program and erase failures, bad blocks, bit errors,
+//! and power cuts at any moment of the flash and of the cache's own memory. Whatever was flushed is
+//! there; whatever is there was written.
 
 use crate::common::{flaky, small_chip};
 use crate::lives::{Outcome, against_an_array};

@@ -3,7 +3,7 @@
 //! doing.
 //!
 //! What the kernel does to the file is what the device gets: `fsync` is a flush, a punched hole a
-//! discard (its partly covered sectors are zeroed), a zeroed range zeros, and writes go through at
+//! discard (its partly covered sectors are zeroed), and a zeroed range zeros. Writes go through at
 //! once, since the kernel's write-back cache stays off. Nothing but these: the file cannot grow,
 //! shrink or be renamed.
 //!

@@ -44,7 +44,7 @@ pub struct Options {
     pub clients_max: usize,
     /// Ends the server when the last client that came to send requests has left.
     pub stop_after_last: bool,
-    /// Told, from the client's thread, why a client was dropped.
+    /// Called on the client's thread with the reason why a client was dropped.
     pub dropped: Option<Dropped>,
 }
 

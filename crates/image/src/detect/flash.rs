@@ -230,8 +230,8 @@ fn looked_at(extents: &[Extent]) -> Vec<u64> {
 }
 
 /// The erase block, and whether it is certain. Marks and summaries lie at its edges. Without them
-/// it is the smallest that no node crosses and that holds the data, if there is one block only, and
-/// otherwise the largest up to 128 KiB that no node crosses.
+/// it is a length that no node crosses: the smallest that holds the data if there is one block
+/// only, and otherwise the largest up to 128 KiB.
 fn block_of(look: &Look, end: u64, len: u64) -> (u64, bool) {
     let step = distance(look.edges.iter().copied());
     let step = step.map(|step| 1 << step.trailing_zeros().min(22));

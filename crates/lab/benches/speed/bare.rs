@@ -1,6 +1,6 @@
 //! The yardstick: page mapping as a bare loop over arrays. No traits, no clock, no statistics, no
-//! rules, no recovery: a map of 4 bytes a logical page, 16 OOB bytes a flash page, a valid bit a
-//! page, blocks in lists by valid pages, greedy collection into a block of its own.
+//! rules, no recovery: a map of 4 bytes a logical page, 16 OOB bytes a flash page, and a valid bit
+//! a page. Blocks are in lists by valid pages, and greedy collection has a block of its own.
 
 /// What a loop did after its warm-up.
 pub struct Done {

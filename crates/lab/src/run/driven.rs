@@ -25,7 +25,7 @@ pub enum Seen<'d> {
     Remap(&'d [Remap]),
 }
 
-/// Told about every request that was served.
+/// Called for every request that was served.
 pub type Watcher<'a> = dyn FnMut(&Seen<'_>) + 'a;
 
 /// A disk with the costs of its processor.

@@ -51,7 +51,7 @@ impl Payload {
         data
     }
 
-    /// Room for `length` bytes.
+    /// A buffer of `length` bytes.
     #[inline]
     pub fn read(&mut self, length: u64) -> &mut [u8] {
         &mut self.sink[..length as usize]

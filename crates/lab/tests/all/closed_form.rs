@@ -1,5 +1,5 @@
 //! Write amplification under uniform random writes agrees with theory: the closed form for uniform
-//! load, 1/(1 + W(-a e^-a)/a) with a the physical over the logical space, and the correction for
+//! load, 1/(1 + W(-a e^-a)/a) with a the physical over the logical space; and the correction for
 //! finite blocks under greedy collection (Desnoyers, "Analytic modeling of SSD write performance",
 //! SYSTOR 2012).
 

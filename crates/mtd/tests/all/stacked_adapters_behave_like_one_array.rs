@@ -1,6 +1,6 @@
-//! The promise: however an array and adapters are stacked, what comes back is what a plain table of
-//! pages would hold, and a request that the contract forbids is refused and changes nothing. A
-//! failure prints the seed and the step that replay it.
+//! The promise: any stack of array and adapters returns the bytes that a plain table of pages would
+//! hold. A request that the contract forbids is refused and changes nothing. A failure prints the
+//! seed and the step that replay it.
 
 use nandlab_mtd::{
     Block, Counter, Event, Fault, FaultInjector, Image, ImageFormat, Layout, Mtd, MtdError, Page,

@@ -274,7 +274,7 @@ impl Mkdir {
 pub struct Rm {
     #[command(flatten)]
     image: Changed,
-    /// Entries to remove
+    /// Entries to remove, by their paths
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
     /// Directories with everything in them

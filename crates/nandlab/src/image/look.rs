@@ -380,7 +380,7 @@ fn cat(
 pub struct Stat {
     #[command(flatten)]
     image: Image,
-    /// Entries to describe
+    /// Entries to describe, by their paths
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
     /// Print a list of them as JSON

@@ -1,9 +1,9 @@
 //! Commands that a signal ends.
 //!
 //! *Promised* is, for every signal: the target is as it was or whole, and nothing else is left
-//! behind. `SIGKILL` leaves no time to do anything, so that one exception remains: a process that
-//! is killed between the two system calls that name a whole result and put it in its target's
-//! place leaves the hidden name, and never a part of a result.
+//! behind. `SIGKILL` leaves no time to do anything, so that one exception remains: a whole result
+//! gets a hidden name, and another system call puts it in its target's place. A process that is
+//! killed in between leaves the hidden name, and never a part of a result.
 
 use crate::command::{Lab, SMALL};
 use crate::common::noise;

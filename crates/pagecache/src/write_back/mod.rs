@@ -4,11 +4,11 @@
 //!
 //! A write puts its pages into memory, pinned, and an element ([`FlashBh`]) for each into the list
 //! `flash_bh`; the inode's length and times change at once. The timer `flash_writeback` wakes the
-//! actor [`fflush`](WriteBack::fflush), which calls `wb_flash`: it takes
-//! elements from the list until its slice of time is over or it has written as many as its
-//! threshold allows, and merges those that continue each other into one write of up to an erase
-//! block. When memory fills, the timer comes sooner and passes are longer; when it is full, the
-//! writer waits until all is written.
+//! actor [`fflush`](WriteBack::fflush), which calls `wb_flash`: it takes elements from the list
+//! until its slice of time is over or it has written as many as its threshold allows. It merges
+//! those that continue each other into one write of up to an erase block. When memory fills, the
+//! timer comes sooner and passes are longer; when it is full, the writer waits until all is
+//! written.
 //!
 //! *Promises.* The contract of [`FileSystem`]: a change is seen at once, durable behind an fsync of
 //! its file, which writes that file's elements, or a sync, which writes all. Names are never
@@ -353,7 +353,7 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
         };
         let statfs = self.fs.statfs()?;
         let room = statfs.available.saturating_mul(statfs.block_bytes.into());
-        // Room for nodes' heads and the file system's own needs.
+        // Space for nodes' heads and the file system's own needs.
         Ok(room / 2
             >= self
                 .flash_bh

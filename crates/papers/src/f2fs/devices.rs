@@ -31,7 +31,7 @@ pub struct Laid {
     threaded: bool,
 }
 
-/// Room for the open superblocks of seven streams on a small device.
+/// Space for the open superblocks of seven streams on a small device.
 const SPARE: &str = "ftl.over-provisioning=0.15";
 
 const fn laid(key: &'static str, name: &'static str, settings: Settings) -> Laid {

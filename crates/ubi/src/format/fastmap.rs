@@ -88,7 +88,7 @@ pub struct Fastmap {
     pub volumes: Vec<FmVolume>,
 }
 
-/// Room for the fastmap of a device of that many blocks, a whole number of logical ones
+/// Space for the fastmap of a device of that many blocks, a whole number of logical ones
 /// (`ubi_calc_fm_size`, drivers/mtd/ubi/fastmap.c; kernels that count differently differ by less
 /// than two kilobytes, and fall back to a scan where that makes another number of blocks).
 pub fn fastmap_bytes(pebs: u32, leb_bytes: u32) -> u64 {

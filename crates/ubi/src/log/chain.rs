@@ -2,10 +2,10 @@
 //! the first blocks name (the block chaining of A. Bityutskiy, JFFS3 design issues, 2005, with one
 //! link).
 //!
-//! *Wear.* An anchor is written when super blocks are full, so that a block of the zone is erased
-//! once for as many entries as a block has pages, squared, and with the first commit after an
-//! attach. In the zone are blocks of UBIL's alone: the user's bytes cannot be taken for an anchor.
-//! All of its free blocks serve commits and logs too, the least worn first.
+//! *Wear.* An anchor is written when super blocks are full, and with the first commit after an
+//! attach. So a block of the zone is erased once for as many entries as a block has pages, squared.
+//! In the zone are blocks of UBIL's alone: the user's bytes cannot be taken for an anchor. All of
+//! its free blocks serve commits and logs too, the least worn first.
 //!
 //! *Power loss.* An entry is written to one super block, then to the other. New super blocks get an
 //! entry before an anchor names them; until then the entry before counts, which has them among its

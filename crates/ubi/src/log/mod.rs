@@ -14,8 +14,8 @@
 //!
 //! *The paper's design*: super blocks are the first and the last good block, written in turns; a
 //! commit has every block. *Its future work*: super blocks anywhere, in two mirrored copies, which
-//! a chain finds (`chain`); commits of what has changed, page by page of two tables, with an index
-//! (`tree`, `parts`), so that an attach reads what it needs and the rest when it is asked for.
+//! a chain finds (`chain`); commits of the changed pages of two tables, with an index (`tree`,
+//! `parts`). So an attach reads the part that it needs, and the rest on demand.
 //!
 //! *Power loss.* A cut at any operation leaves the last commit and its log, whose last page may be
 //! torn: then nothing that it would have said has happened.

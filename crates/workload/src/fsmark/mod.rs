@@ -1,7 +1,7 @@
 //! fs_mark: many small files, made durable in one of several ways.
 //!
 //! After R. Wheeler's fs_mark 3.3 (`fs_mark.c`, `fs_mark.h`): in each loop every thread makes its
-//! files one after the other - create, write in pieces, make durable, close -, makes them durable
+//! files one after the other: create, write in pieces, make durable, close. It makes them durable
 //! afterwards where the method says so, and removes them unless asked to keep them. Files per
 //! second are those of the phases `files` and `sync` together; the program counts the removal, too.
 //!

@@ -4,8 +4,8 @@
 //! After SQLite's `wal.c` and its documentation, its cache empty: a transaction reads the pages
 //! that it changes, from the log where that has them; each changed page goes to the end of the log,
 //! a header of 24 bytes before it; with `synchronous = FULL` the log is then made durable, and that
-//! is the commit. Once the log holds 1000 pages it is made durable, the newest version of each page
-//! goes to the database in order of pages, that is made durable, and the next transaction begins
+//! is the commit. Once the log holds 1000 pages it is made durable. The newest version of each page
+//! goes to the database in order of pages, and that is made durable. The next transaction begins
 //! the log anew: its header is written and made durable. The last to leave does the same and
 //! removes the log. Durable means fdatasync.
 //!

@@ -280,7 +280,7 @@ fn age<M: Mtd>(fs: &mut Jffs2<Counter<M>>, name: &str) -> Ino {
         "{name}: {passes} passes, {erases} erases"
     );
     model.release(fs);
-    // Room for what is planted.
+    // Space for the planted nodes.
     for number in (0..number)
         .rev()
         .take_while(|number| number % 16 != 0 || *number == 0)

@@ -2,9 +2,9 @@
 //! below.
 //!
 //! *Promises.* A phase lasts from the begin of its first call to the end of its last one: to the
-//! moment at which the program has what it waited for. What went to the disk and the flash is
-//! counted until the next phase begins, so that actors at work in between count to the phase that
-//! left them the work.
+//! moment at which the program has what it waited for. Traffic to the disk and the flash counts
+//! until the next phase begins. So actors at work in between count to the phase that left them the
+//! work.
 
 use crate::play::regions::Region;
 use crate::result::FlashRow;

@@ -34,7 +34,7 @@ pub enum What {
     },
     /// The file `config` has this version or a later one.
     Config(usize),
-    /// The file is not there any more.
+    /// The file is removed for good.
     Gone(String),
 }
 

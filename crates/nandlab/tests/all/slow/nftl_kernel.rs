@@ -371,8 +371,8 @@ fn assert_found_whole(report: &Report, key: &str, shape: Shape, cut: &media::Cut
         );
     }
     // A fold to another unit has its copies in a unit without a name. Linux takes a unit that has
-    // an erase mark and no name for free without a look (`check_and_mark_free_block`, nftlmount.c),
-    // so that these copies come back in the chain that gets it. Our layer erases such a unit first.
+    // an erase mark and no name for free without a look (`check_and_mark_free_block`, nftlmount.c).
+    // So these copies come back in the chain that gets it. Our layer erases such a unit first.
     if key.contains("elsewhere") {
         return;
     }

@@ -2,8 +2,8 @@
 //! its files.
 //!
 //! ext4 overwrites in place. So the recorded rounds are repeated with their journal, their inodes
-//! and their flushes as they are, and each run of writes to a file goes to as many other blocks of
-//! the same file, drawn at random and in order, as the page cache writes them.
+//! and their flushes as they are. Each run of writes to a file goes to as many other blocks of the
+//! same file. They are drawn at random and written in order, as the page cache writes them.
 
 use super::Rewriter;
 use crate::f2fs::cells::{PIECE, phases_of, serve};

@@ -1,5 +1,5 @@
-//! The table of `docs/tools.md`: what each tool loses of a tree that goes into an image or comes
-//! out of one, judged by the real kernel, and what it does with an image that was used or harmed.
+//! The table of `docs/tools.md`: the losses of each tool when a tree goes into an image or comes
+//! out of one, judged by the real kernel; and its behaviour on an image that was used or harmed.
 //!
 //! The test makes our part of the table, demands that nothing is lost that a format can hold, and
 //! that the document says the same. With `$NANDLAB_TOOLS` it makes the whole table, into the file
