@@ -15,7 +15,7 @@ pub(crate) enum Class {
     /// Block and inode bitmaps.
     Bitmap,
     /// Blocks of block pointers.
-    Numbers,
+    Pointers,
     /// Blocks of inodes or attributes.
     Inode,
     /// Blocks of directory entries.
@@ -46,7 +46,7 @@ impl nandlab_block::Owner for Owner {
 pub(crate) struct Mark {
     /// On the medium nothing leads to it yet, or to some of what it holds.
     fresh: bool,
-    /// Of numbers, what the medium holds.
+    /// Of block pointers, the version on the medium.
     before: Option<Box<[u8]>>,
 }
 
@@ -81,7 +81,7 @@ impl Cache {
     pub fn edit(&mut self, block: u32, owner: Owner, now: Time) -> Option<&mut [u8]> {
         self.0.edit(block, owner, now, |data| Mark {
             fresh: false,
-            before: (owner == Owner::Meta(Class::Numbers)).then(|| data.into()),
+            before: (owner == Owner::Meta(Class::Pointers)).then(|| data.into()),
         })
     }
 
@@ -102,7 +102,7 @@ impl Cache {
 
     /// A dirty block of block pointers as the medium has it, and as it is; none if the medium has
     /// none.
-    pub fn numbers(&self, block: u32) -> Option<(&[u8], &[u8])> {
+    pub fn pointers(&self, block: u32) -> Option<(&[u8], &[u8])> {
         let (now, mark) = self.dirty(block)?;
         Some((mark.before.as_deref()?, now))
     }

@@ -302,7 +302,7 @@ impl<D: BlockDevice> Ext<D> {
         inode: &Inode,
         count: &mut u32,
     ) -> Result<u64, ExtError> {
-        let n = u64::from(self.store.layout.numbers());
+        let n = u64::from(self.store.layout.pointers());
         let mut last = 0;
         let mut first = 0;
         for (slot, block) in inode.block.iter().enumerate() {
@@ -328,7 +328,7 @@ impl<D: BlockDevice> Ext<D> {
         let Some(below) = levels.checked_sub(1) else {
             return Ok(first + 1);
         };
-        let each = u64::from(self.store.layout.numbers()).pow(below);
+        let each = u64::from(self.store.layout.pointers()).pow(below);
         let bytes = self.store.block(block)?.to_vec();
         let mut last = 0;
         for slot in 0..bytes.len() / 4 {

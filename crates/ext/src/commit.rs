@@ -77,12 +77,12 @@ impl<D: BlockDevice> Ext<D> {
         self.write_fresh_contents()?;
         self.write_new()?;
         self.pause()?;
-        self.write_more_numbers()?;
+        self.write_more_pointers()?;
         self.pause()?;
         let inodes = self.store.cache.of(Owner::Meta(Class::Inode));
         self.store.write(&inodes)?;
         self.pause()?;
-        let fewer = self.store.cache.of(Owner::Meta(Class::Numbers));
+        let fewer = self.store.cache.of(Owner::Meta(Class::Pointers));
         self.store.write(&fewer)?;
         let names = self.store.cache.of(Owner::Meta(Class::Directory));
         for group in self.order.groups(&names) {
@@ -107,7 +107,7 @@ impl<D: BlockDevice> Ext<D> {
     /// What nothing on the medium leads to yet, bitmaps in which it is taken, as is all that was
     /// before, and counts.
     fn write_new(&mut self) -> Result<(), ExtError> {
-        let kinds = [Class::Numbers, Class::Inode, Class::Directory];
+        let kinds = [Class::Pointers, Class::Inode, Class::Directory];
         let mut new: Vec<u32> = kinds
             .into_iter()
             .flat_map(|class| self.store.cache.of(Owner::Meta(class)))
@@ -127,10 +127,10 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Blocks of block pointers on the medium in which what was taken is added; what was given back
     /// stays until no length covers it.
-    fn write_more_numbers(&mut self) -> Result<(), ExtError> {
+    fn write_more_pointers(&mut self) -> Result<(), ExtError> {
         let mut whole = Vec::new();
-        for block in self.store.cache.of(Owner::Meta(Class::Numbers)) {
-            let Some((before, now)) = self.store.cache.numbers(block) else {
+        for block in self.store.cache.of(Owner::Meta(Class::Pointers)) {
+            let Some((before, now)) = self.store.cache.pointers(block) else {
                 continue;
             };
             let both = with_removed(before, now);
@@ -217,7 +217,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 }
 
-/// Numbers as they are, and where there is none any more, those from before.
+/// Block pointers, falling back to the old ones where cleared.
 fn with_removed(before: &[u8], now: &[u8]) -> Vec<u8> {
     let pairs = before.chunks_exact(4).zip(now.chunks_exact(4));
     pairs
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_that_went_stay_beside_those_that_came() {
+    fn removed_pointers_stay_beside_new_ones() {
         assert_eq!(
             with_removed(
                 &[1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0],

@@ -22,7 +22,7 @@ pub(crate) const JOURNAL_INODE: u32 = 8;
 pub(crate) const DESC: u32 = 32;
 /// Bytes of the inode that every volume has.
 pub(crate) const INODE_OLD: u32 = 128;
-/// Block numbers in an inode that lead to contents at once.
+/// Block pointers in an inode that lead to contents at once.
 pub(crate) const DIRECT: u32 = 12;
 /// The most names of an inode, as ext2 and ext3 have it.
 pub(crate) const LINKS_MAX: u16 = 32_000;
@@ -391,8 +391,8 @@ impl Layout {
         self.block as usize
     }
 
-    /// Block numbers in a block.
-    pub(crate) fn numbers(&self) -> u32 {
+    /// Block pointers in a block.
+    pub(crate) fn pointers(&self) -> u32 {
         self.block / 4
     }
 
@@ -467,9 +467,9 @@ impl Layout {
         )
     }
 
-    /// Bytes that three levels of block numbers reach.
+    /// Bytes that three levels of block pointers reach.
     pub(crate) fn mapped_bytes_max(&self) -> u64 {
-        let numbers = u64::from(self.numbers());
+        let numbers = u64::from(self.pointers());
         let blocks = u64::from(DIRECT) + numbers + numbers.pow(2) + numbers.pow(3);
         blocks * u64::from(self.block)
     }
@@ -486,13 +486,13 @@ impl Layout {
         bits.filter(|bit| unknown & bit != 0).map(name).collect()
     }
 
-    /// Bytes of the longest file: three levels of block numbers, and `i_blocks` in 32 bits counts
+    /// Bytes of the longest file: three levels of block pointers, and `i_blocks` in 32 bits counts
     /// units of 512 bytes.
     pub(crate) fn file_bytes_max(&self) -> u64 {
-        let numbers = u64::from(self.numbers());
+        let numbers = u64::from(self.pointers());
         let block = u64::from(self.block);
         let mapped = self.mapped_bytes_max();
-        // What the numbers themselves take, generously.
+        // The indirect blocks themselves, generously.
         let counted = (u64::from(u32::MAX) * 512) / (numbers + 2) * numbers;
         mapped.min(counted / block * block)
     }

@@ -27,7 +27,7 @@ pub(crate) struct Inode {
     /// Time of deletion in seconds, or the next orphan.
     pub dtime: u32,
     pub links: u16,
-    /// Units of 512 bytes, block numbers and attributes included.
+    /// Units of 512 bytes, indirect blocks and attributes included.
     pub units: u32,
     pub flags: u32,
     pub block: [u32; 15],
@@ -179,7 +179,7 @@ impl Inode {
         self.kind() == Some(FileType::Symlink) && self.units == attributes
     }
 
-    /// Whether block numbers lead to contents.
+    /// Whether block pointers lead to contents.
     pub fn has_blocks(&self, layout: &Layout) -> bool {
         match self.kind() {
             Some(FileType::File | FileType::Directory) => true,

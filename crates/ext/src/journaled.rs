@@ -76,7 +76,7 @@ impl<D: BlockDevice> Ext<D> {
     /// block pointers that lead to them, and where those are taken.
     fn credits_of_write(&self, blocks: u32, logged: bool) -> u32 {
         let layout = &self.store.layout;
-        let numbers = blocks / layout.numbers() + 4;
+        let numbers = blocks / layout.pointers() + 4;
         let taken = blocks.saturating_add(numbers).min(layout.groups);
         if logged { blocks } else { 0 }
             .saturating_add(numbers + taken + taken.min(layout.desc_blocks()))

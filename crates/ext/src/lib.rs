@@ -41,8 +41,8 @@
 //! # Power loss, without
 //!
 //! A commit goes in steps, each durable before the next begins: new contents, new blocks of
-//! metadata, bitmaps in which everything old and new is taken; numbers of new blocks where others
-//! were; inodes; numbers that are gone, names, of a renamed file the new one first; bitmaps as they
+//! metadata, bitmaps in which everything old and new is taken; pointers to new blocks where others
+//! were; inodes; cleared pointers, and names, of a renamed file the new one first; bitmaps as they
 //! are now, zeros behind lengths that were cut. A step with nothing to write waits for nothing.
 //! What is given back is not given out before the commit has ended, and an inode's links outlive
 //! its names. So after a cut

@@ -1,4 +1,4 @@
-//! Which block of the volume holds which block of an inode: twelve numbers in the inode, then one,
+//! Which block of the volume holds which block of an inode: twelve pointers in the inode, then one,
 //! two and three levels of indirect blocks.
 //!
 //! *Promises.* A number that leads to what is no block for contents is an error and is not
@@ -82,7 +82,7 @@ impl<D: BlockDevice> Ext<D> {
         index: u32,
         most: u32,
     ) -> Result<Mapped, ExtError> {
-        let numbers = self.store.layout.numbers();
+        let numbers = self.store.layout.pointers();
         let Some(Way { slots, levels }) = way(index, numbers) else {
             return Ok(Mapped { block: 0, run: 1 });
         };
@@ -134,7 +134,7 @@ impl<D: BlockDevice> Ext<D> {
         index: u32,
         goal: u32,
     ) -> Result<(u32, bool), ExtError> {
-        let Some(Way { slots, levels }) = way(index, self.store.layout.numbers()) else {
+        let Some(Way { slots, levels }) = way(index, self.store.layout.pointers()) else {
             return Err(Errno::FileTooBig.into());
         };
         let mut goal = goal;
@@ -162,11 +162,11 @@ impl<D: BlockDevice> Ext<D> {
             goal = next + 1;
             inode.units += self.store.layout.block / 512;
             if level < levels {
-                self.store.fresh(next, Class::Numbers)?;
+                self.store.fresh(next, Class::Pointers)?;
             }
             match place {
                 None => inode.block[slot] = next,
-                Some(block) => put32(self.store.edit(block, Class::Numbers)?, slot * 4, next),
+                Some(block) => put32(self.store.edit(block, Class::Pointers)?, slot * 4, next),
             }
             // A caller that writes once puts the inode when all is mapped.
             if level < levels || !self.options.once {
@@ -178,7 +178,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// Where to look for a block: behind the one before it, which the caller may know as `goal`;
-    /// otherwise near the numbers; otherwise in the inode's group.
+    /// otherwise near the pointers; otherwise in the inode's group.
     fn goal(&mut self, number: u32, inode: &Inode, index: u32, goal: u32) -> Result<u32, ExtError> {
         if goal != 0 {
             return Ok(goal);
@@ -194,7 +194,7 @@ impl<D: BlockDevice> Ext<D> {
         })
     }
 
-    /// Gives back all blocks from `index` on, with the numbers that lead to nothing then.
+    /// Gives back all blocks from `index` on, with the indirect blocks that lead to nothing then.
     pub(crate) fn trim(
         &mut self,
         number: u32,
@@ -208,7 +208,7 @@ impl<D: BlockDevice> Ext<D> {
                 self.breathe(number, inode)?;
             }
         }
-        let n = u64::from(self.store.layout.numbers());
+        let n = u64::from(self.store.layout.pointers());
         let mut first = u64::from(DIRECT);
         for levels in 1..=3u32 {
             let slot = (DIRECT + levels - 1) as usize;
@@ -236,7 +236,7 @@ impl<D: BlockDevice> Ext<D> {
         levels: u32,
         from: u64,
     ) -> Result<bool, ExtError> {
-        let n = u64::from(self.store.layout.numbers());
+        let n = u64::from(self.store.layout.pointers());
         let each = n.pow(levels - 1);
         for slot in from / each..n {
             let at = slot as usize * 4;
@@ -254,7 +254,7 @@ impl<D: BlockDevice> Ext<D> {
             if empty {
                 // Between two transactions nothing leads to what is free.
                 if from > 0 || self.is_journaled() {
-                    put32(self.store.edit(block, Class::Numbers)?, at, 0);
+                    put32(self.store.edit(block, Class::Pointers)?, at, 0);
                 }
                 self.give_back(number, inode, next)?;
                 self.breathe(number, inode)?;
@@ -270,7 +270,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 }
 
-/// How many of these numbers follow each other, or are all 0.
+/// How many of these block pointers follow each other, or are all 0.
 fn run_of(mut numbers: impl Iterator<Item = u32>) -> u32 {
     let Some(first) = numbers.next() else {
         return 1;

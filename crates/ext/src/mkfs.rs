@@ -258,7 +258,7 @@ impl<D: BlockDevice> Maker<'_, D> {
     fn make_resize(&mut self) -> Result<Inode, FormatError> {
         let layout = self.layout;
         let mut inode = self.inode(FileType::File, 0o600);
-        let numbers = u64::from(layout.numbers());
+        let numbers = u64::from(layout.pointers());
         inode.size = (numbers * numbers + numbers + u64::from(DIRECT)) * u64::from(layout.block);
         let block = self.take();
         let copies = (1..layout.groups)
@@ -269,7 +269,7 @@ impl<D: BlockDevice> Maker<'_, D> {
             let place = layout.first + 1 + layout.desc_blocks() + index;
             put32(
                 &mut double,
-                ((layout.desc_blocks() + index) % layout.numbers()) as usize * 4,
+                ((layout.desc_blocks() + index) % layout.pointers()) as usize * 4,
                 place,
             );
             let mut bytes = vec![0; layout.size()];
@@ -286,7 +286,7 @@ impl<D: BlockDevice> Maker<'_, D> {
 
     /// The journal: empty, its blocks in a row as far as groups let them.
     fn make_journal(&mut self, count: u32) -> Result<Inode, FormatError> {
-        let numbers = self.layout.numbers();
+        let numbers = self.layout.pointers();
         let mut inode = self.inode(FileType::File, 0o600);
         inode.size = u64::from(count) * u64::from(self.layout.block);
         // Blocks of block pointers that are being filled, by level, from 1: where they lie and what

@@ -1,6 +1,6 @@
 //! Files that are no more: inodes that were given back and still say where their contents lay.
 //!
-//! *Promises.* Nothing is written. Linux's ext2 leaves the numbers of blocks in an inode that it
+//! *Promises.* Nothing is written. Linux's ext2 leaves the block pointers in an inode that it
 //! gives back; ext3 and ext4 clear them, so that there is nothing to be had. Blocks that have been
 //! given to others since are counted. *Knows nothing of* names: those lie in gaps of directories,
 //! if anywhere.
@@ -43,7 +43,7 @@ impl<D: BlockDevice> Ext<D> {
                 continue;
             }
             let mut reused = 0;
-            // Numbers that lead nowhere: the inode has been used for something else.
+            // Block pointers that lead nowhere: the inode has been used for something else.
             if self
                 .each_part(number, &inode, &mut |_, block, bytes| {
                     reused += if block { bytes } else { 0 }
@@ -96,7 +96,7 @@ impl<D: BlockDevice> Ext<D> {
             } else {
                 u64::from(found.run)
             };
-            // A file with more blocks, or numbers of blocks, than the volume is none.
+            // A file with more blocks, or indirect blocks, than the volume is none.
             if steps > 4 * u64::from(self.store.layout.blocks) + 4096 {
                 return Err(nandlab_vfs::Errno::Loop.into());
             }

@@ -207,7 +207,7 @@ fn reserved_gdt(layout: &Layout) -> u32 {
         u32::MAX
     };
     let groups = (most - layout.first).div_ceil(layout.per_group);
-    (groups.div_ceil(layout.block / DESC) - layout.desc_blocks()).min(layout.numbers())
+    (groups.div_ceil(layout.block / DESC) - layout.desc_blocks()).min(layout.pointers())
 }
 
 /// Blocks of the journal by those of the volume.

@@ -327,7 +327,7 @@ impl<D: BlockDevice> Ext<D> {
         if inode.block[13] == 0 || self.is_structure(inode.block[13]) {
             return Ok(());
         }
-        let numbers = layout.numbers();
+        let numbers = layout.pointers();
         let double = self.store.block(inode.block[13])?.to_vec();
         let start = layout.desc_blocks();
         for slot in 0..numbers {

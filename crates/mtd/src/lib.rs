@@ -181,7 +181,7 @@ pub trait Mtd {
 
     /// Programs `to` with the data of `from`, without the caller carrying the bytes. The OOB of
     /// `to` is that of `from` for the length of `head`, which receives it, then `tail`: what
-    /// identifies a page travels with it, what dates it does not. Errors are those of reading
+    /// identifies a page travels with it, its sequence number does not. Errors are those of reading
     /// `from` and of programming `to`.
     fn copy(
         &mut self,

@@ -51,19 +51,19 @@ impl Oob {
     /// The page's prefix, inverted.
     #[inline]
     fn prefix(&self, page: Page) -> u64 {
-        let date = self.rests[page.0 as usize];
+        let rest = self.rests[page.0 as usize];
         u64::from(u32::from_le_bytes(self.words[page.0 as usize]))
-            | u64::from(u32::from_le_bytes([date[0], date[1], date[2], 0])) << 32
+            | u64::from(u32::from_le_bytes([rest[0], rest[1], rest[2], 0])) << 32
     }
 
     /// Programs an inverted prefix over what is there.
     #[inline]
     fn add_prefix(&mut self, page: Page, inverted: u64) {
         let [a, b, c, d, e, f, g, _] = inverted.to_le_bytes();
-        let name = &mut self.words[page.0 as usize];
-        let date = &mut self.rests[page.0 as usize];
-        *name = (u32::from_le_bytes(*name) | u32::from_le_bytes([a, b, c, d])).to_le_bytes();
-        *date = [date[0] | e, date[1] | f, date[2] | g];
+        let word = &mut self.words[page.0 as usize];
+        let rest = &mut self.rests[page.0 as usize];
+        *word = (u32::from_le_bytes(*word) | u32::from_le_bytes([a, b, c, d])).to_le_bytes();
+        *rest = [rest[0] | e, rest[1] | f, rest[2] | g];
     }
 
     /// The fast path for compact blocks: a prefix and a common part, both plain. False if the block

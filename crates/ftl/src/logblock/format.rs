@@ -2,7 +2,7 @@
 //! integers are little-endian; `docs/formats/log-block-ftl.md` has every field.
 //!
 //! **Tag**: the layout of `tag` with the magic "NLL1". The kind is that of [`Kind`], the number the
-//! logical page. Bit 23 of the date is set on the last page of a full merge. Bits 23-20 of the wear
+//! logical page. Bit 23 of the sequence field is set on the last page of a full merge. Bits 23-20 of the wear
 //! are the block's [`Role`].
 
 use crate::tag::{self, Fields, TAG, Tail};
@@ -15,7 +15,7 @@ pub(crate) const MAX_PAGES: u32 = tag::NUMBERS;
 pub(crate) const VERSION: u16 = 1;
 
 const TAG_MAGIC: [u8; 4] = *b"NLL1";
-/// Flag of a date: the last page of a full merge.
+/// Flag of the sequence field: the last page of a full merge.
 const LAST: u32 = 1 << 23;
 const MOST_ERASES: u32 = (1 << 20) - 1;
 
@@ -93,7 +93,7 @@ impl BlockHeader {
     }
 }
 
-/// The flags of a page's date.
+/// The flags of a page's sequence field.
 #[inline]
 pub(crate) fn flags(last: bool) -> u32 {
     if last { LAST } else { 0 }
@@ -119,8 +119,8 @@ impl Tag {
         Some(Self {
             kind: Kind::of(fields.name),
             lpn,
-            sequence: block.base + u64::from(fields.date & (LAST - 1)),
-            last: fields.date & LAST != 0,
+            sequence: block.base + u64::from(fields.sequence & (LAST - 1)),
+            last: fields.sequence & LAST != 0,
             block,
         })
     }

@@ -125,7 +125,7 @@ impl Tag {
         let fields = Fields::decode(TAG_MAGIC, bytes)?;
         Some(Self {
             name: Name::decode(fields.name)?,
-            sequence: fields.base + u64::from(fields.date),
+            sequence: fields.base + u64::from(fields.sequence),
             block: BlockHeader {
                 base: fields.base,
                 erases: fields.wear,
