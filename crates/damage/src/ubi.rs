@@ -113,15 +113,20 @@ fn medium(format: ImageFormat, options: Options) -> Vec<u8> {
             lebs: 6,
             ..VolumeSpec::default()
         })?;
-        ubi.start_update(fixed, 9000)?;
-        ubi.write_update(fixed, &[7; 9000])?;
-        for i in 0..20 {
-            ubi.change(data, i % 6, &[i as u8; 2048])?;
-            ubi.work()?;
-        }
+        write(&mut ubi, fixed, data)?;
         Ok(ubi.detach()?.into_backing())
     };
     fill().expect("a medium without faults, with space")
+}
+
+fn write(ubi: &mut Ubi<Image<Vec<u8>>>, fixed: u32, data: u32) -> Result<(), UbiError> {
+    ubi.start_update(fixed, 9000)?;
+    ubi.write_update(fixed, &[7; 9000])?;
+    for i in 0..20 {
+        ubi.change(data, i % 6, &[i as u8; 2048])?;
+        ubi.work()?;
+    }
+    Ok(())
 }
 
 fn edit(bytes: &mut [u8], page: usize, edit: Edit) {

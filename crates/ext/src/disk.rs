@@ -60,6 +60,17 @@ impl<D: BlockDevice> Disk<D> {
                 .device_mut()
                 .read(Lba(u64::from(first) * ratio), data)?);
         };
+        Self::read_journaled(journal, first, ratio, size, data)
+    }
+
+    /// Reads blocks, each in the journal's newest version.
+    fn read_journaled(
+        journal: &mut Journal<D>,
+        first: u32,
+        ratio: u64,
+        size: usize,
+        data: &mut [u8],
+    ) -> Result<(), ExtError> {
         let count = data.len() / size;
         let first = u64::from(first);
         let mut at = 0;

@@ -52,14 +52,7 @@ pub(crate) fn read<D: BlockDevice>(store: &mut Store<D>) -> Result<Vec<Group>, E
             ("inode table", found.table, layout.table_blocks()),
         ];
         for (field, place, length) in places {
-            let start = layout.group_start(group);
-            let end = start + layout.group_blocks(group);
-            let inside = place >= start
-                && place
-                    .checked_add(length)
-                    .is_some_and(|behind| behind <= end);
-            // Descriptors of their own must not be taken for a bitmap.
-            if !inside || place <= layout.first + layout.desc_blocks() {
+            if is_misplaced(&layout, group, place, length) {
                 return Err(ExtError::Group {
                     group,
                     field,
@@ -70,6 +63,17 @@ pub(crate) fn read<D: BlockDevice>(store: &mut Store<D>) -> Result<Vec<Group>, E
         groups.push(found);
     }
     Ok(groups)
+}
+
+fn is_misplaced(layout: &Layout, group: u32, place: u32, length: u32) -> bool {
+    let start = layout.group_start(group);
+    let end = start + layout.group_blocks(group);
+    let inside = place >= start
+        && place
+            .checked_add(length)
+            .is_some_and(|behind| behind <= end);
+    // Descriptors of their own must not be taken for a bitmap.
+    !inside || place <= layout.first + layout.desc_blocks()
 }
 
 /// What was given back since the last commit: the bitmaps as they were before, and how much it is.

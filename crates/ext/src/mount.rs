@@ -281,6 +281,13 @@ impl<D: BlockDevice> Ext<D> {
             journal.flush()?;
             self.put_counts_now()?;
         }
+        self.mark_unmounted()?;
+        self.marked = false;
+        Ok(())
+    }
+
+    /// Writes the superblock of a volume that is not in use any longer.
+    fn mark_unmounted(&mut self) -> Result<(), ExtError> {
         let now = self.store.now;
         let clean = if self.was_clean { STATE_CLEAN } else { 0 };
         let bytes = self.store.superblock_mut()?;
@@ -289,9 +296,7 @@ impl<D: BlockDevice> Ext<D> {
         put16(bytes, sb::STATE, state | clean);
         put32(bytes, sb::INCOMPAT, features & !incompat::RECOVER);
         put32(bytes, sb::WRITE_TIME, now.secs as u32);
-        self.write_super()?;
-        self.marked = false;
-        Ok(())
+        self.write_super()
     }
 }
 

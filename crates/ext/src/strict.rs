@@ -83,17 +83,7 @@ impl<D: BlockDevice> Ext<D> {
         let bytes = self.store.superblock()?;
         check_shape(walk, bytes, &layout);
         let journal = le32(bytes, sb::JOURNAL_INODE);
-        for (at, field, found, expected) in super_fields(bytes, &layout) {
-            if found != expected {
-                let at = at as u16;
-                walk.report.add(Finding::Super {
-                    at,
-                    field,
-                    found,
-                    expected,
-                });
-            }
-        }
+        Self::check_super_fields(walk, bytes, &layout);
         for group in 0..layout.groups {
             self.check_marks(walk, group)?;
         }
@@ -109,6 +99,20 @@ impl<D: BlockDevice> Ext<D> {
             Ok(()) => {}
         }
         Ok(())
+    }
+
+    fn check_super_fields(walk: &mut Walk, bytes: &[u8], layout: &Layout) {
+        for (at, field, found, expected) in super_fields(bytes, layout) {
+            if found != expected {
+                let at = at as u16;
+                walk.report.add(Finding::Super {
+                    at,
+                    field,
+                    found,
+                    expected,
+                });
+            }
+        }
     }
 
     /// No group has marks of ext4's tables that were never written.
@@ -130,23 +134,19 @@ impl<D: BlockDevice> Ext<D> {
     /// The journal can be loaded.
     fn check_journal(&mut self) -> Result<(), ExtError> {
         let inode = self.inode(JOURNAL_INODE)?;
+        let wrong = |field, found, expected| ExtError::Inode {
+            inode: JOURNAL_INODE,
+            field,
+            found,
+            expected,
+        };
         if inode.links == 0 || inode.kind() != Some(FileType::File) {
-            return Err(ExtError::Inode {
-                inode: JOURNAL_INODE,
-                field: "mode or links",
-                found: inode.mode.into(),
-                expected: "those of a file",
-            });
+            return Err(wrong("mode or links", inode.mode.into(), "those of a file"));
         }
         let runs = self.journal_runs()?;
         let mapped = runs.iter().map(|(_, run)| run).sum();
         let Some((first, _)) = runs.first() else {
-            return Err(ExtError::Inode {
-                inode: JOURNAL_INODE,
-                field: "length",
-                found: 0,
-                expected: "that of a journal",
-            });
+            return Err(wrong("length", 0, "that of a journal"));
         };
         let bytes = self.store.block(*first)?;
         let is_empty = nandlab_jbd::check_superblock(bytes, mapped)?;

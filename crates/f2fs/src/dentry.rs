@@ -84,7 +84,6 @@ impl View {
                 slot += 1;
                 continue;
             }
-            let at = self.at(slot);
             let len = le16(bytes, self.at(slot) + 8);
             if len == 0 {
                 // Linux steps over such a slot.
@@ -103,16 +102,21 @@ impl View {
                     expected,
                 });
             }
-            let name = self.names + NAME * slot as usize;
-            return Ok(Some(Entry {
-                slot,
-                hash: le32(bytes, at),
-                ino: le32(bytes, at + 4),
-                kind: bytes[at + 10],
-                name: bytes[name..name + usize::from(len)].to_vec(),
-            }));
+            return Ok(Some(self.entry(bytes, slot, len)));
         }
         Ok(None)
+    }
+
+    fn entry(&self, bytes: &[u8], slot: u32, len: u16) -> Entry {
+        let at = self.at(slot);
+        let name = self.names + NAME * slot as usize;
+        Entry {
+            slot,
+            hash: le32(bytes, at),
+            ino: le32(bytes, at + 4),
+            kind: bytes[at + 10],
+            name: bytes[name..name + usize::from(len)].to_vec(),
+        }
     }
 
     /// The first slot in use that begins no name.

@@ -204,14 +204,25 @@ impl<D: BlockDevice> F2fs<D> {
                 Err(F2fsError::Call(Errno::Stale)) => continue,
                 Err(error) => return Err(error),
             }
-            if nid == ino {
-                node::check(&bytes, nid, &self.layout)?;
-                self.take_over_inode(ino, &bytes)?;
-            }
-            if file.dentry == Some(at) {
-                self.take_over_name(ino, &bytes)?;
-            }
+            self.take_over_metadata(nid, ino, file.dentry == Some(at), &bytes)?;
             self.take_over_contents(ino, &bytes, changed)?;
+        }
+        Ok(())
+    }
+
+    fn take_over_metadata(
+        &mut self,
+        nid: u32,
+        ino: u32,
+        is_named: bool,
+        bytes: &[u8],
+    ) -> Result<(), F2fsError> {
+        if nid == ino {
+            node::check(bytes, nid, &self.layout)?;
+            self.take_over_inode(ino, bytes)?;
+        }
+        if is_named {
+            self.take_over_name(ino, bytes)?;
         }
         Ok(())
     }

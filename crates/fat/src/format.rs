@@ -251,13 +251,7 @@ impl Layout {
         if version != 0 {
             return Err(bad(42, "version", version, "0"));
         }
-        if flags & 0x80 != 0 {
-            let active = u32::from(flags & 0x0F);
-            if active >= self.fats {
-                return Err(bad(40, "active table", active, "one of the tables"));
-            }
-            self.active = Some(active);
-        }
+        self.take_active(flags)?;
         self.root_cluster = le32(boot, 44);
         if !self.is_cluster(self.root_cluster) {
             return Err(bad(44, "root cluster", self.root_cluster, "a cluster"));
@@ -266,6 +260,18 @@ impl Layout {
             Some(u32::from(le16(boot, at))).filter(|sector| (1..self.fat_start).contains(sector))
         };
         (self.info, self.backup) = (reserved(48), reserved(50));
+        Ok(())
+    }
+
+    /// Takes the one table that is in use, if the others are not mirrored.
+    fn take_active(&mut self, flags: u16) -> Result<(), FatError> {
+        if flags & 0x80 != 0 {
+            let active = u32::from(flags & 0x0F);
+            if active >= self.fats {
+                return Err(bad(40, "active table", active, "one of the tables"));
+            }
+            self.active = Some(active);
+        }
         Ok(())
     }
 

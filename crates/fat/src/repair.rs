@@ -47,12 +47,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         let fixes = core::mem::take(&mut walk.fixes);
         if walk.report.findings == [Finding::InUse] {
             // Nothing else is wrong: nothing speaks against saying so.
-            let at = self.store.layout.state_offset();
-            let state = self.store.metadata(0)?[at] & !IN_USE;
-            return Ok(vec![Patch {
-                at: at as u64,
-                bytes: vec![state],
-            }]);
+            return Ok(vec![self.clean_mark()?]);
         }
         let mut patches = Vec::new();
         let mut tables = BTreeMap::new();
@@ -67,6 +62,16 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             }));
         }
         Ok(patches)
+    }
+
+    /// The patch that marks the volume as unmounted.
+    fn clean_mark(&mut self) -> Result<Patch, FatError> {
+        let at = self.store.layout.state_offset();
+        let state = self.store.metadata(0)?[at] & !IN_USE;
+        Ok(Patch {
+            at: at as u64,
+            bytes: vec![state],
+        })
     }
 
     fn byte(&self, sector: u32) -> u64 {

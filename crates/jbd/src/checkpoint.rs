@@ -113,19 +113,24 @@ impl<D: BlockDevice> Journal<D> {
                 .copied()
                 .filter(|_| written < most)
             {
-                let Some(dirty) = self.dirty.remove(&block) else {
-                    return Err(JournalError::Internal("a dirty block is nowhere"));
-                };
-                self.blocks.write(block, &dirty.data)?;
-                self.unflushed = true;
-                self.finished[index].blocks.remove(&block);
-                self.clean.insert(block, dirty.data);
+                self.write_block_home(index, block)?;
                 written += 1;
             }
         }
         self.tally.checkpointed += written as u64;
         self.blocks.submit()?;
         Ok(remapped + written)
+    }
+
+    fn write_block_home(&mut self, index: usize, block: u64) -> Result<(), JournalError> {
+        let Some(dirty) = self.dirty.remove(&block) else {
+            return Err(JournalError::Internal("a dirty block is nowhere"));
+        };
+        self.blocks.write(block, &dirty.data)?;
+        self.unflushed = true;
+        self.finished[index].blocks.remove(&block);
+        self.clean.insert(block, dirty.data);
+        Ok(())
     }
 
     /// Takes the oldest transactions that need nothing more out of the log.

@@ -174,6 +174,11 @@ impl<M: Mtd> Jffs2<M> {
             };
             return self.put_piece(ino, page.at, piece, For::Write).map(drop);
         }
+        self.put_unpacked(ino, page, packed)
+    }
+
+    /// Unpacks a page that does not fit, and writes it in pieces.
+    fn put_unpacked(&mut self, ino: u32, page: &Page, packed: &[u8]) -> Result<(), Jffs2Error> {
         let mut data = vec![0; page.len as usize];
         let place = page.at;
         self.packer

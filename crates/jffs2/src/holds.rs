@@ -42,17 +42,20 @@ impl<M: Mtd> Jffs2<M> {
                 let ino = self.xattrs.missing(e.get32(bytes, 12));
                 ino.map_or(Holds::Nothing, |ino| Holds::Attribute { ino })
             }
-            kind::XREF if bytes.len() >= XREF => {
-                let ino = e.get32(bytes, 12);
-                let known = self.xattrs.knows(ino, e.get32(bytes, 16));
-                match !known && seen.inodes.contains(&ino) {
-                    true => Holds::Attribute { ino },
-                    false => Holds::Nothing,
-                }
-            }
+            kind::XREF if bytes.len() >= XREF => self.reference_holds(bytes, seen),
             kind::SUMMARY => Holds::Nothing,
             _ => self.unknown(at, bytes),
         })
+    }
+
+    fn reference_holds(&self, bytes: &[u8], seen: &Seen) -> Holds {
+        let e = self.flash.endian;
+        let ino = e.get32(bytes, 12);
+        let known = self.xattrs.knows(ino, e.get32(bytes, 16));
+        match !known && seen.inodes.contains(&ino) {
+            true => Holds::Attribute { ino },
+            false => Holds::Nothing,
+        }
     }
 
     /// A node of which nothing is to be trusted.

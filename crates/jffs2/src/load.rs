@@ -433,6 +433,17 @@ impl<M: Mtd> Jffs2<M> {
                 medium: None,
             });
         }
+        self.read_single(inode, ino, at, len)
+    }
+
+    /// Reads the data of an inode that has one node only.
+    fn read_single(
+        &mut self,
+        inode: &mut Inode,
+        ino: u32,
+        at: u32,
+        len: u32,
+    ) -> Result<(), Jffs2Error> {
         inode.data = vec![0; len as usize];
         if inode.kind == FileType::Symlink {
             inode.size = len;

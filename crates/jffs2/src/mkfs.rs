@@ -409,13 +409,11 @@ impl<M: Mtd> Maker<M> {
     fn enter(&mut self, path: &[u8]) -> Result<Ino, FormatError> {
         let above = path.strip_suffix(name(path)).unwrap_or_default();
         let above = above.strip_suffix(b"/").unwrap_or(above);
-        let lies_in = |dir: &[u8]| {
-            dir.is_empty()
-                || above
-                    .strip_prefix(dir)
-                    .is_some_and(|rest| matches!(rest.first(), None | Some(b'/')))
-        };
-        while self.dirs.last().is_some_and(|(dir, _)| !lies_in(dir)) {
+        while self
+            .dirs
+            .last()
+            .is_some_and(|(dir, _)| !lies_in(above, dir))
+        {
             self.leave()?;
         }
         match self.dirs.last() {
@@ -449,6 +447,14 @@ impl<M: Mtd> Maker<M> {
         self.fs.forget(ino, 1);
         set.map_err(|error| failed(&path, error))
     }
+}
+
+/// Whether the path `above` is `dir` or lies in it.
+fn lies_in(above: &[u8], dir: &[u8]) -> bool {
+    dir.is_empty()
+        || above
+            .strip_prefix(dir)
+            .is_some_and(|rest| matches!(rest.first(), None | Some(b'/')))
 }
 
 fn name(path: &[u8]) -> &[u8] {

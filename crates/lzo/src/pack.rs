@@ -72,14 +72,8 @@ impl Lzo {
             let at = literals + run;
             put_literals(&source[literals..at], literals == 0, out);
             match len {
-                2 => out.extend([
-                    ((distance - 1) << 2 & 0xC) as u8,
-                    ((distance - 1) >> 2) as u8,
-                ]),
-                _ if best::is_middle(len, distance, run) => {
-                    let place = distance - CLOSE - 1;
-                    out.extend([(place << 2 & 0xC) as u8, (place >> 2) as u8]);
-                }
+                2 => put_two(distance - 1, out),
+                _ if best::is_middle(len, distance, run) => put_two(distance - CLOSE - 1, out),
                 _ => put_copy(len, distance, out),
             }
             literals = at + len;
@@ -126,13 +120,7 @@ fn put_literals(bytes: &[u8], first: bool, out: &mut Vec<u8>) {
 
 fn put_copy(len: usize, distance: usize, out: &mut Vec<u8>) {
     if len <= 8 && distance <= CLOSE {
-        let place = distance - 1;
-        let op = if len <= 4 {
-            0x40 | (len - 3) << 5
-        } else {
-            0x80 | (len - 5) << 5
-        };
-        out.extend([(op | (place & 7) << 2) as u8, (place >> 3) as u8]);
+        put_near(len, distance, out);
         return;
     }
     let (op, most, place) = match distance {
@@ -150,6 +138,22 @@ fn put_copy(len: usize, distance: usize, out: &mut Vec<u8>) {
         put_rest(len - most, out);
     }
     out.extend(((place << 2) as u16).to_le_bytes());
+}
+
+/// Puts the two bytes of a short copy.
+fn put_two(place: usize, out: &mut Vec<u8>) {
+    out.extend([(place << 2 & 0xC) as u8, (place >> 2) as u8]);
+}
+
+/// Puts a copy of at most 8 bytes from nearby.
+fn put_near(len: usize, distance: usize, out: &mut Vec<u8>) {
+    let place = distance - 1;
+    let op = if len <= 4 {
+        0x40 | (len - 3) << 5
+    } else {
+        0x80 | (len - 5) << 5
+    };
+    out.extend([(op | (place & 7) << 2) as u8, (place >> 3) as u8]);
 }
 
 #[cfg(test)]

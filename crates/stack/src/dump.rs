@@ -211,7 +211,7 @@ fn load_block<M: Mtd>(
     dump: &mut M,
     chip: &mut Chip,
     block: Block,
-    (data, oob): &mut (Vec<u8>, Vec<u8>),
+    buffers: &mut (Vec<u8>, Vec<u8>),
     loaded: &mut Loaded,
 ) -> Result<(), (Page, MtdError)> {
     let geometry = chip.geometry().clone();
@@ -221,12 +221,23 @@ fn load_block<M: Mtd>(
         return chip.mark_bad(block).map_err(|e| (first, e));
     }
     for page in (first.0..first.0 + geometry.pages_per_block).map(Page) {
-        let corrected = dump.read(page, data, oob).map_err(|e| (page, e))?;
-        loaded.corrected += u32::from(corrected.bits > 0);
-        if data.iter().chain(oob.iter()).any(|byte| *byte != 0xFF) {
-            chip.program(page, data, oob).map_err(|e| (page, e))?;
-            loaded.pages += 1;
-        }
+        load_page(dump, chip, page, buffers, loaded).map_err(|e| (page, e))?;
+    }
+    Ok(())
+}
+
+fn load_page<M: Mtd>(
+    dump: &mut M,
+    chip: &mut Chip,
+    page: Page,
+    (data, oob): &mut (Vec<u8>, Vec<u8>),
+    loaded: &mut Loaded,
+) -> Result<(), MtdError> {
+    let corrected = dump.read(page, data, oob)?;
+    loaded.corrected += u32::from(corrected.bits > 0);
+    if data.iter().chain(oob.iter()).any(|byte| *byte != 0xFF) {
+        chip.program(page, data, oob)?;
+        loaded.pages += 1;
     }
     Ok(())
 }

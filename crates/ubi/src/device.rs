@@ -182,16 +182,7 @@ impl<M: Mtd> Ubi<M> {
 
     /// What an attach writes.
     fn finish_attach(&mut self, found: &Found, tables: &Tables) -> Result<(), UbiError> {
-        // A memory of the flash as it was must not outlive the first change, nor a newer one.
-        let mut memory: Vec<_> = found.memory.iter().collect();
-        if self.options.seeded_bug != Some(SeededBug::KeepOldMaps) {
-            memory.sort_by_key(|(_, vid)| vid.sqnum);
-        }
-        for (loose, _) in memory {
-            if self.wear.state(loose.peb) == State::Queued {
-                self.forget_now(loose.peb)?;
-            }
-        }
+        self.forget_old_memory(found)?;
         match self.options.memory {
             Memory::Fastmap if matches!(self.kept, Kept::Scan) => {
                 self.kept = Kept::Fastmap(Pools::new(self.flash.shape.pebs))
@@ -204,6 +195,20 @@ impl<M: Mtd> Ubi<M> {
             self.write_table_copy(lnum, None)?;
         }
         self.autoresize()
+    }
+
+    fn forget_old_memory(&mut self, found: &Found) -> Result<(), UbiError> {
+        // A memory of the flash as it was must not outlive the first change, nor a newer one.
+        let mut memory: Vec<_> = found.memory.iter().collect();
+        if self.options.seeded_bug != Some(SeededBug::KeepOldMaps) {
+            memory.sort_by_key(|(_, vid)| vid.sqnum);
+        }
+        for (loose, _) in memory {
+            if self.wear.state(loose.peb) == State::Queued {
+                self.forget_now(loose.peb)?;
+            }
+        }
+        Ok(())
     }
 
     /// Volumes of the table with the blocks that were found; all other volumes' blocks go.

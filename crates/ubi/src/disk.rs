@@ -90,6 +90,10 @@ impl<M: Mtd> VolumeDisk<M> {
         if self.ubi.vid_of(peb)?.is_none_or(|vid| vid.copy) {
             return Ok(false);
         }
+        self.reads_as_erased(lnum)
+    }
+
+    fn reads_as_erased(&mut self, lnum: u32) -> Result<bool, UbiError> {
         let mut page = vec![0; self.ubi.flash.shape.page as usize];
         for at in (0..self.leb_bytes as u32).step_by(page.len()) {
             let length = page.len().min(self.leb_bytes as usize - at as usize);

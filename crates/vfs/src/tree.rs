@@ -86,17 +86,20 @@ fn collect<F: FileSystem + ?Sized>(
     if attr.kind == FileType::Directory {
         for (name, _) in names(fs, attr.ino)? {
             let child = fs.lookup(attr.ino, &name)?;
-            let below = if path.is_empty() {
-                name
-            } else {
-                [&path[..], b"/", &name].concat()
-            };
+            let below = join(&path, name);
             let outcome = collect(fs, below, child, depth + 1, tree);
             fs.forget(child.ino, 1);
             outcome?;
         }
     }
     Ok(())
+}
+
+fn join(dir: &[u8], name: Vec<u8>) -> Vec<u8> {
+    match dir {
+        [] => name,
+        _ => [dir, b"/", &name].concat(),
+    }
 }
 
 fn xattrs<F: FileSystem + ?Sized>(

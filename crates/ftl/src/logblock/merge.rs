@@ -239,13 +239,9 @@ impl<M: Mtd> Core<M> {
             } else if self.sources[off as usize] == 0 {
                 off += 1;
             } else {
-                let stop = pending.map_or(range.end, |p| {
-                    if p.0 > off {
-                        p.0.min(range.end)
-                    } else {
-                        range.end
-                    }
-                });
+                let stop = pending
+                    .filter(|p| p.0 > off)
+                    .map_or(range.end, |p| p.0.min(range.end));
                 match self.copy_run(block, lbn, off..stop, range.end, cause)? {
                     Some(copied) => off += copied,
                     None => return Ok(false),

@@ -78,22 +78,8 @@ pub struct LogBlockFtl<M> {
 
 impl<M: Mtd> LogBlockFtl<M> {
     fn new(core: Core<M>) -> Self {
-        let options = &core.options;
         let logical = core.maps.logical_blocks();
-        let seed = options.seed;
-        let policy = match options.scheme {
-            Scheme::Bast { victim } => Policy::Group(GroupLogs::new(logical, 1, 1, victim, seed)),
-            Scheme::Sast {
-                blocks,
-                logs,
-                victim,
-            } => Policy::Group(GroupLogs::new(logical, blocks, logs, victim, seed)),
-            Scheme::Fast {
-                mismatch,
-                pending,
-                owner,
-            } => Policy::Fast(FastLogs::new(mismatch, pending, owner)),
-        };
+        let policy = Self::policy(&core.options, logical);
         let page = core.mtd.geometry().page;
         let sectors = u64::from(core.maps.logical_pages()) * u64::from(page / SECTOR);
         Self {
@@ -106,6 +92,23 @@ impl<M: Mtd> LogBlockFtl<M> {
             sectors_per_page: page / SECTOR,
             scratch: vec![0; page as usize].into(),
             core,
+        }
+    }
+
+    fn policy(options: &LogBlockOptions, logical: u32) -> Policy {
+        let seed = options.seed;
+        match options.scheme {
+            Scheme::Bast { victim } => Policy::Group(GroupLogs::new(logical, 1, 1, victim, seed)),
+            Scheme::Sast {
+                blocks,
+                logs,
+                victim,
+            } => Policy::Group(GroupLogs::new(logical, blocks, logs, victim, seed)),
+            Scheme::Fast {
+                mismatch,
+                pending,
+                owner,
+            } => Policy::Fast(FastLogs::new(mismatch, pending, owner)),
         }
     }
 

@@ -62,6 +62,12 @@ impl Steady {
             .fold((f64::MAX, f64::MIN), |(low, high), &v| {
                 (low.min(v), high.max(v))
             });
+        let drift = self.drift(mean);
+        high - low <= MAX_SPREAD * mean && drift <= MAX_DRIFT * mean
+    }
+
+    /// The change over the window, on the line of least squares.
+    fn drift(&self, mean: f64) -> f64 {
         let middle = (WINDOW - 1) as f64 / 2.0;
         let (top, bottom) =
             self.window
@@ -71,8 +77,7 @@ impl Steady {
                     let x = i as f64 - middle;
                     (top + x * (v - mean), bottom + x * x)
                 });
-        let drift = (top / bottom).abs() * (WINDOW - 1) as f64;
-        high - low <= MAX_SPREAD * mean && drift <= MAX_DRIFT * mean
+        (top / bottom).abs() * (WINDOW - 1) as f64
     }
 }
 

@@ -144,26 +144,8 @@ fn new_file(fs: &mut dyn FileSystem, at: &[u8], mode: u16, by: Caller) -> Result
     let (dir, name) = path::parent(fs, at)?;
     let ino = match fs.lookup(dir, name) {
         Ok(attr) if attr.kind == FileType::File => {
-            fs.setattr(
-                attr.ino,
-                &SetAttr {
-                    size: Some(0),
-                    ..SetAttr::default()
-                },
-                by.now,
-            )?;
-            match fs.setattr(
-                attr.ino,
-                &SetAttr {
-                    mode: Some(mode),
-                    ..SetAttr::default()
-                },
-                by.now,
-            ) {
-                // FAT has no permissions; those of a new file are not kept either.
-                Ok(_) | Err(Errno::NotPermitted) => attr.ino,
-                Err(error) => return Err(error),
-            }
+            empty(fs, attr.ino, mode, by)?;
+            attr.ino
         }
         Ok(_) => return Err(Errno::Exists),
         Err(Errno::NoEntry) => fs.create(dir, name, NewNode::File, mode, by)?.ino,
@@ -171,6 +153,30 @@ fn new_file(fs: &mut dyn FileSystem, at: &[u8], mode: u16, by: Caller) -> Result
     };
     fs.forget(dir, 1);
     Ok(ino)
+}
+
+/// Truncates a file to nothing, and gives it new permissions.
+fn empty(fs: &mut dyn FileSystem, ino: Ino, mode: u16, by: Caller) -> Result<(), Errno> {
+    fs.setattr(
+        ino,
+        &SetAttr {
+            size: Some(0),
+            ..SetAttr::default()
+        },
+        by.now,
+    )?;
+    match fs.setattr(
+        ino,
+        &SetAttr {
+            mode: Some(mode),
+            ..SetAttr::default()
+        },
+        by.now,
+    ) {
+        // FAT has no permissions; those of a new file are not kept either.
+        Ok(_) | Err(Errno::NotPermitted) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 fn fill(

@@ -139,14 +139,7 @@ fn distribution(runs: &Runs) -> Exhibit {
         of: (Quantity::Count, Quantity::Count),
         series: POLICIES
             .iter()
-            .map(|(policy, _)| {
-                let run = runs.cleaning(policy, threaded);
-                let points = (0..CLASSES).map(|class| {
-                    let segments = sample(run, |run| run.segments[class] as f64);
-                    (class as f64 * f64::from(CLASS), segments.mean)
-                });
-                (policy.to_string(), points.collect())
-            })
+            .map(|(policy, _)| segment_curve(runs, policy, threaded))
             .collect(),
     };
     Exhibit::Figures(
@@ -156,6 +149,15 @@ fn distribution(runs: &Runs) -> Exhibit {
             plot(true, "With threaded logging"),
         ],
     )
+}
+
+fn segment_curve(runs: &Runs, policy: &str, threaded: bool) -> (String, Vec<(f64, f64)>) {
+    let run = runs.cleaning(policy, threaded);
+    let points = (0..CLASSES).map(|class| {
+        let segments = sample(run, |run| run.segments[class] as f64);
+        (class as f64 * f64::from(CLASS), segments.mean)
+    });
+    (policy.to_string(), points.collect())
 }
 
 fn cleaning(runs: &Runs) -> Exhibit {

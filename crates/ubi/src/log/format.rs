@@ -462,16 +462,7 @@ pub fn parse_page(
     index: u32,
     shape: &Shape,
 ) -> Result<Vec<(u32, Entry)>, FieldError> {
-    value(0, "log magic", be32(bytes, 0), LOG_MAGIC)?;
-    value(
-        60,
-        "log checksum",
-        be32(bytes, 60),
-        crc_of(&[&bytes[..60], &bytes[64..]]),
-    )?;
-    value(4, "log version", be32(bytes, 4), VERSION)?;
-    value(8, "commit number", be64(bytes, 8), commit)?;
-    value(16, "page of the log", be32(bytes, 16), index)?;
+    check_page_header(bytes, commit, index)?;
     let count = be32(bytes, 20) as usize;
     rule(
         count <= entries_per_page(bytes.len() as u32),
@@ -487,6 +478,20 @@ pub fn parse_page(
     entries
         .map(|(i, bytes)| Entry::parse(bytes, (LOG_HEADER + i * ENTRY) as u32, shape))
         .collect()
+}
+
+fn check_page_header(bytes: &[u8], commit: u64, index: u32) -> Result<(), FieldError> {
+    value(0, "log magic", be32(bytes, 0), LOG_MAGIC)?;
+    value(
+        60,
+        "log checksum",
+        be32(bytes, 60),
+        crc_of(&[&bytes[..60], &bytes[64..]]),
+    )?;
+    value(4, "log version", be32(bytes, 4), VERSION)?;
+    value(8, "commit number", be64(bytes, 8), commit)?;
+    value(16, "page of the log", be32(bytes, 16), index)?;
+    Ok(())
 }
 
 /// None if it does not get shorter.

@@ -72,31 +72,32 @@ pub(super) fn most_blocks(shape: &Shape) -> u32 {
 
 /// The volumes as an index has them.
 pub(super) fn lines(volumes: &BTreeMap<u32, Volume>, leb_bytes: u32) -> Vec<Line> {
-    let line = |(&id, volume): (&u32, &Volume)| {
-        let total = volume
-            .update
-            .as_ref()
-            .map(|update| update.total.div_ceil(volume.leb_bytes(leb_bytes).into()) as u32);
-        let fixed = volume.record.kind == VolumeKind::Static;
-        Line {
-            id,
-            kind: volume.record.kind,
-            reserved: volume.map.len() as u32,
-            data_pad: volume.record.data_pad,
-            used_ebs: if fixed {
-                total.unwrap_or(volume.used_ebs)
-            } else {
-                0
-            },
-            last_bytes: if fixed { volume.last_bytes } else { 0 },
-            corrupted: fixed && volume.corrupted,
-        }
-    };
     let layout = volumes.iter().filter(|(id, _)| **id == LAYOUT_VOLUME);
     layout
         .chain(volumes.iter().filter(|(id, _)| **id != LAYOUT_VOLUME))
-        .map(line)
+        .map(|(id, volume)| line(*id, volume, leb_bytes))
         .collect()
+}
+
+fn line(id: u32, volume: &Volume, leb_bytes: u32) -> Line {
+    let total = volume
+        .update
+        .as_ref()
+        .map(|update| update.total.div_ceil(volume.leb_bytes(leb_bytes).into()) as u32);
+    let fixed = volume.record.kind == VolumeKind::Static;
+    Line {
+        id,
+        kind: volume.record.kind,
+        reserved: volume.map.len() as u32,
+        data_pad: volume.record.data_pad,
+        used_ebs: if fixed {
+            total.unwrap_or(volume.used_ebs)
+        } else {
+            0
+        },
+        last_bytes: if fixed { volume.last_bytes } else { 0 },
+        corrupted: fixed && volume.corrupted,
+    }
 }
 
 impl Tree {

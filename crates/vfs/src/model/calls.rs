@@ -306,7 +306,11 @@ impl Model {
         );
         let call = format!("read {name} {length} bytes at {offset}");
         self.same(&call, &counts.0, &counts.1)?;
-        match expected.iter().zip(&found).position(|(a, b)| a != b) {
+        self.same_bytes(&call, &expected, &found)
+    }
+
+    fn same_bytes(&mut self, call: &str, expected: &[u8], found: &[u8]) -> Outcome {
+        match expected.iter().zip(found).position(|(a, b)| a != b) {
             Some(at) => self.same(&format!("{call}: byte {at}"), &expected[at], &found[at]),
             None => Ok(()),
         }
