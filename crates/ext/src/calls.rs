@@ -107,15 +107,7 @@ impl<D: BlockDevice> Ext<D> {
         } else {
             u64::from(self.store.layout.block)
         };
-        if size == 0 || size > most {
-            let expected = "1 to 60 bytes in the inode, or up to a block";
-            return Err(ExtError::Inode {
-                inode: number,
-                field: "length of a symbolic link",
-                found: size,
-                expected,
-            });
-        }
+        check_target_length(number, size, most)?;
         let mut target = vec![0; size as usize];
         if fast {
             let bytes = inode.block.iter().flat_map(|word| word.to_le_bytes());
@@ -182,6 +174,19 @@ impl<D: BlockDevice> Ext<D> {
         }
         Ok(done)
     }
+}
+
+fn check_target_length(inode: u32, found: u64, most: u64) -> Result<(), ExtError> {
+    if (1..=most).contains(&found) {
+        return Ok(());
+    }
+    let expected = "1 to 60 bytes in the inode, or up to a block";
+    Err(ExtError::Inode {
+        inode,
+        field: "length of a symbolic link",
+        found,
+        expected,
+    })
 }
 
 impl<D: BlockDevice> FileSystem for Ext<D> {

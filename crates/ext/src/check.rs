@@ -456,24 +456,28 @@ impl<D: BlockDevice> Ext<D> {
                 continue;
             }
             let links = self.inode(number)?.links;
-            if seen.names == 0 || (seen.kind == 2 && seen.parent == 0) {
-                walk.report.add(Finding::Nameless {
-                    inode: number,
-                    journaled: layout.has(compat::HAS_JOURNAL),
-                });
-            } else if links != seen.names {
-                walk.report.add(Finding::Links {
-                    inode: number,
-                    found: links.into(),
-                    expected: seen.names.into(),
-                    directory: seen.kind == 2,
-                });
-            }
+            Self::check_names_of(walk, number, seen, links, layout.has(compat::HAS_JOURNAL));
             if seen.kind == 2 && seen.parent != 0 {
                 self.check_parent(walk, number, seen.parent)?;
             }
         }
         Ok(())
+    }
+
+    fn check_names_of(walk: &mut Walk, number: u32, seen: Seen, links: u16, journaled: bool) {
+        if seen.names == 0 || (seen.kind == 2 && seen.parent == 0) {
+            walk.report.add(Finding::Nameless {
+                inode: number,
+                journaled,
+            });
+        } else if links != seen.names {
+            walk.report.add(Finding::Links {
+                inode: number,
+                found: links.into(),
+                expected: seen.names.into(),
+                directory: seen.kind == 2,
+            });
+        }
     }
 
     fn check_parent(&mut self, walk: &mut Walk, number: u32, parent: u32) -> Result<(), ExtError> {

@@ -39,6 +39,10 @@ impl<D: BlockDevice> Ext<D> {
         self.add_orphan(number, &mut stored)?;
         self.put_inode(number, &stored)?;
         self.nodes.set_life(number, Life::Nameless);
+        self.destroy_unreferenced(number)
+    }
+
+    fn destroy_unreferenced(&mut self, number: u32) -> Result<(), ExtError> {
         if self
             .nodes
             .get(number)

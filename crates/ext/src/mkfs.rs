@@ -487,21 +487,26 @@ impl<D: BlockDevice> Maker<'_, D> {
         let layout = &self.layout;
         let mut bytes = vec![0; layout.desc_blocks() as usize * layout.size()];
         for (group, slot) in (0..layout.groups).zip(bytes.chunks_exact_mut(DESC as usize)) {
-            let place = layout.group_start(group) + self.header(group);
-            let free = layout.group_blocks(group) - self.own(group) - self.contents(group);
-            put32(slot, desc::BLOCK_BITMAP, place);
-            put32(slot, desc::INODE_BITMAP, place + 1);
-            put32(slot, desc::TABLE, place + 2);
-            put16(slot, desc::FREE_BLOCKS, free as u16);
-            put16(
-                slot,
-                desc::FREE_INODES,
-                (layout.inodes_per_group - Self::inodes_used(group)) as u16,
-            );
-            put16(slot, desc::DIRECTORIES, if group == 0 { 2 } else { 0 });
-            put16(slot, desc::FLAGS, desc::ZEROED);
+            self.descriptor(group, slot);
         }
         bytes
+    }
+
+    fn descriptor(&self, group: u32, slot: &mut [u8]) {
+        let layout = &self.layout;
+        let place = layout.group_start(group) + self.header(group);
+        let free = layout.group_blocks(group) - self.own(group) - self.contents(group);
+        put32(slot, desc::BLOCK_BITMAP, place);
+        put32(slot, desc::INODE_BITMAP, place + 1);
+        put32(slot, desc::TABLE, place + 2);
+        put16(slot, desc::FREE_BLOCKS, free as u16);
+        put16(
+            slot,
+            desc::FREE_INODES,
+            (layout.inodes_per_group - Self::inodes_used(group)) as u16,
+        );
+        put16(slot, desc::DIRECTORIES, if group == 0 { 2 } else { 0 });
+        put16(slot, desc::FLAGS, desc::ZEROED);
     }
 
     /// A superblock, or a copy of it, and the descriptors behind it.

@@ -363,17 +363,8 @@ impl<D: BlockDevice> F2fs<D> {
                 check.report.add(Finding::Nameless { ino });
                 continue;
             }
-            let expected = match directory {
-                true if seen.names > 1 => seen.names + 1,
-                true if seen.names == 1 || root => 2 + seen.subdirs,
-                _ => seen.names,
-            };
-            if links != expected {
-                check.report.add(Finding::Links {
-                    ino,
-                    found: links,
-                    expected,
-                });
+            if let Some(wrong) = wrong_links(ino, &seen, directory, root, links) {
+                check.report.add(wrong);
             }
         }
         Ok(())
@@ -444,6 +435,20 @@ impl<D: BlockDevice> F2fs<D> {
         }
         Ok(())
     }
+}
+
+/// The finding where a link count is not that of the names.
+fn wrong_links(ino: u32, seen: &Seen, directory: bool, root: bool, found: u32) -> Option<Finding> {
+    let expected = match directory {
+        true if seen.names > 1 => seen.names + 1,
+        true if seen.names == 1 || root => 2 + seen.subdirs,
+        _ => seen.names,
+    };
+    (found != expected).then_some(Finding::Links {
+        ino,
+        found,
+        expected,
+    })
 }
 
 /// What cannot be read is a finding; what the device refuses ends the check.

@@ -208,22 +208,32 @@ impl<D: BlockDevice> F2fs<D> {
             for (at, owner) in owners.iter().enumerate() {
                 if self.segments.get(segment).is_valid(at) {
                     let addr = self.layout.start(segment) + at as u32;
-                    let moved = if nodes {
-                        self.move_node(owner.nid, addr, at_once)
-                    } else {
-                        self.move_data(*owner, addr, at_once)
-                    };
-                    match moved {
-                        Ok(()) => count += 1,
-                        // A summary that is wrong is for a check to tell; the block stays where it
-                        // is.
-                        Err(F2fsError::Node { .. }) => {}
-                        Err(error) => return Err(error),
-                    }
+                    count += u64::from(self.move_block(*owner, addr, nodes, at_once)?);
                 }
             }
         }
         Ok(count)
+    }
+
+    /// Moves a valid block. Returns whether it moved.
+    fn move_block(
+        &mut self,
+        owner: Owner,
+        addr: u32,
+        node: bool,
+        at_once: bool,
+    ) -> Result<bool, F2fsError> {
+        let moved = if node {
+            self.move_node(owner.nid, addr, at_once)
+        } else {
+            self.move_data(owner, addr, at_once)
+        };
+        match moved {
+            Ok(()) => Ok(true),
+            // A check reports a wrong summary; the block stays where it is.
+            Err(F2fsError::Node { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     fn move_node(&mut self, nid: u32, addr: u32, at_once: bool) -> Result<(), F2fsError> {

@@ -269,14 +269,8 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     fn fill_dir(&mut self, ino: u32, parent: u32) -> Result<(), F2fsError> {
-        let kind = FileType::Directory.number();
-        let dots = [(0, ino, &b"."[..]), (1, parent, b"..")].map(|(slot, ino, name)| Entry {
-            slot,
-            hash: 0,
-            ino,
-            kind,
-            name: name.to_vec(),
-        });
+        let dots =
+            [(0, ino, &b"."[..]), (1, parent, b"..")].map(|(slot, ino, name)| dot(slot, ino, name));
         let shape = self.shape(ino)?;
         let inline = self.has_inline_names(ino)?;
         let size = if inline {
@@ -305,11 +299,7 @@ impl<D: BlockDevice> F2fs<D> {
         self.check_changeable(ino)?;
         self.reserve(6)?;
         self.unreserve(6);
-        let kind = match kind(self.inode(ino)?) {
-            Some(FileType::Directory) => return Err(Errno::NotPermitted.into()),
-            _ if self.links(ino)? == 0 => return Err(Errno::NoEntry.into()),
-            kind => kind.unwrap_or(FileType::File),
-        };
+        let kind = self.kind_to_link(ino)?;
         let links = self.links(ino)?.checked_add(1).ok_or(Errno::TooManyLinks)?;
         self.add_entry(dir, name, ino, kind)?;
         let now = self.now;
@@ -318,6 +308,15 @@ impl<D: BlockDevice> F2fs<D> {
         put_time(bytes, inode::CTIME, inode::CTIME_NANOS, now);
         self.needs_checkpoint.insert(ino);
         self.touch_dir(dir, 0)
+    }
+
+    /// The type of an inode that may get another name.
+    fn kind_to_link(&mut self, ino: u32) -> Result<FileType, F2fsError> {
+        match kind(self.inode(ino)?) {
+            Some(FileType::Directory) => Err(Errno::NotPermitted.into()),
+            _ if self.links(ino)? == 0 => Err(Errno::NoEntry.into()),
+            kind => Ok(kind.unwrap_or(FileType::File)),
+        }
     }
 
     pub(crate) fn remove(
@@ -578,5 +577,16 @@ impl<D: BlockDevice> F2fs<D> {
             });
         }
         Ok(())
+    }
+}
+
+/// An entry of a directory for itself or its parent.
+fn dot(slot: u32, ino: u32, name: &[u8]) -> Entry {
+    Entry {
+        slot,
+        hash: 0,
+        ino,
+        kind: FileType::Directory.number(),
+        name: name.to_vec(),
     }
 }

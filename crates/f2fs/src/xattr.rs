@@ -137,14 +137,7 @@ impl<D: BlockDevice> F2fs<D> {
             all.remove(at);
         }
         if let Some(value) = value {
-            if value.len() > NODE - HEADER - ENTRY {
-                return Err(Errno::TooBig.into());
-            }
-            all.push(Attribute {
-                space,
-                name: rest.to_vec(),
-                value: acl::stored(name, value, Order::Little)?,
-            });
+            all.push(stored(space, rest, name, value)?);
         }
         self.put_attributes(ino, &encode(&all))?;
         let now = self.now;
@@ -201,6 +194,17 @@ impl<D: BlockDevice> F2fs<D> {
         self.node_mut(nid)?[..NODE].copy_from_slice(&node[..NODE]);
         Ok(())
     }
+}
+
+fn stored(space: u8, rest: &[u8], name: &[u8], value: &[u8]) -> Result<Attribute, F2fsError> {
+    if value.len() > NODE - HEADER - ENTRY {
+        return Err(Errno::TooBig.into());
+    }
+    Ok(Attribute {
+        space,
+        name: rest.to_vec(),
+        value: acl::stored(name, value, Order::Little)?,
+    })
 }
 
 #[cfg(test)]

@@ -71,18 +71,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
 
     fn open(device: D, nvram: Option<N>, options: Options) -> Result<Self, FatError> {
         let mut store = Store::open(device, nvram, options.cache_bytes)?;
-        let info = match store.layout.info {
-            Some(sector) => Info::parse(store.metadata(sector)?),
-            None => None,
-        };
-        // Hints of a mount that ended in a power cut are stale.
-        let info = info.filter(|_| !store.is_marked());
-        let known = |value: u32| Some(value).filter(|value| *value != UNKNOWN);
-        let table = Table::new(
-            &store.layout,
-            info.and_then(|info| known(info.free)),
-            info.and_then(|info| known(info.last)),
-        );
+        let table = Self::table(&mut store)?;
         let nodes = Nodes::new(Node::root(store.layout.root_cluster));
         let mut fat = Self {
             store,
@@ -94,6 +83,22 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         };
         fat.count_subdirs(nandlab_vfs::Ino::ROOT)?;
         Ok(fat)
+    }
+
+    /// The table, with the last mount's hints if they hold.
+    fn table(store: &mut Store<D, N>) -> Result<Table, FatError> {
+        let info = match store.layout.info {
+            Some(sector) => Info::parse(store.metadata(sector)?),
+            None => None,
+        };
+        // Hints of a mount that ended in a power cut are stale.
+        let info = info.filter(|_| !store.is_marked());
+        let known = |value: u32| Some(value).filter(|value| *value != UNKNOWN);
+        Ok(Table::new(
+            &store.layout,
+            info.and_then(|info| known(info.free)),
+            info.and_then(|info| known(info.last)),
+        ))
     }
 
     /// Returns where the parts of the volume lie.

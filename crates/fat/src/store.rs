@@ -211,13 +211,18 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
             self.cache.replace(sector, owner, now, whole);
             return Ok(());
         }
+        self.load_contents(sector)?;
+        if let Some(whole) = self.cache.edit(sector, owner, now, |_| ()) {
+            whole[at..at + data.len()].copy_from_slice(data);
+        }
+        Ok(())
+    }
+
+    fn load_contents(&mut self, sector: u32) -> Result<(), FatError> {
         if self.cache.get(sector).is_none() {
             let mut whole = vec![0; self.sector()];
             self.device.read(self.lba(sector), &mut whole)?;
             self.cache.keep(sector, whole.into());
-        }
-        if let Some(whole) = self.cache.edit(sector, owner, now, |_| ()) {
-            whole[at..at + data.len()].copy_from_slice(data);
         }
         Ok(())
     }

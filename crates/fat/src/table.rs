@@ -134,13 +134,7 @@ impl Table {
         value: u32,
     ) -> Result<(), FatError> {
         let before = raw(store, cluster)?;
-        if let (Some(free), true) = (&mut self.free, (before == 0) != (value == 0)) {
-            *free = if value == 0 {
-                *free + 1
-            } else {
-                free.saturating_sub(1)
-            };
-        }
+        self.count_change(before, value);
         let medium = *self.changed.entry(cluster).or_insert(before);
         if medium == value {
             self.changed.remove(&cluster);
@@ -158,6 +152,17 @@ impl Table {
             place.poke(bytes, at - within as u64, value);
         }
         Ok(())
+    }
+
+    /// Counts a cluster that becomes free or taken.
+    fn count_change(&mut self, before: u32, value: u32) {
+        if let (Some(free), true) = (&mut self.free, (before == 0) != (value == 0)) {
+            *free = if value == 0 {
+                *free + 1
+            } else {
+                free.saturating_sub(1)
+            };
+        }
     }
 
     /// Takes a free cluster, which becomes the end of a chain of its own.

@@ -70,6 +70,11 @@ pub(crate) fn encode(time: Time, offset_minutes: i16) -> Stamp {
             hundredths: 199,
         };
     }
+    stamp(local, time.nanos)
+}
+
+/// The stamp of a time in the years that FAT knows.
+fn stamp(local: i64, nanos: u32) -> Stamp {
     let (year, month, day) = civil(local.div_euclid(DAY));
     let second = local.rem_euclid(DAY) as u32;
     let date = ((year - 1980) as u32) << 9 | month << 5 | day;
@@ -77,7 +82,7 @@ pub(crate) fn encode(time: Time, offset_minutes: i16) -> Stamp {
     Stamp {
         date: date as u16,
         time: clock as u16,
-        hundredths: (second % 2 * 100 + time.nanos / 10_000_000) as u8,
+        hundredths: (second % 2 * 100 + nanos / 10_000_000) as u8,
     }
 }
 

@@ -38,18 +38,24 @@ impl<M: Mtd> Jffs2<M> {
             };
         };
         let from = self.space.block(block).gc_at;
-        let refs = &self.space.block(block).refs;
-        let start = refs.partition_point(|node| node.at < from);
-        let Some(node) = refs[start..]
-            .iter()
-            .copied()
-            .find(|node| node.state != State::Obsolete)
-        else {
+        let (passed, next) = self.next_live(block, from);
+        let Some(node) = next else {
             // Everything that counts lies before: begin again, or there is nothing.
-            return self.restart(block, start > 0);
+            return self.restart(block, passed);
         };
         self.space.block_mut(block).gc_at = node.at;
         self.collect(node)
+    }
+
+    /// The first node from a place on that counts, and whether nodes lie before the place.
+    fn next_live(&self, block: u32, from: u32) -> (bool, Option<NodeRef>) {
+        let refs = &self.space.block(block).refs;
+        let start = refs.partition_point(|node| node.at < from);
+        let next = refs[start..]
+            .iter()
+            .copied()
+            .find(|node| node.state != State::Obsolete);
+        (start > 0, next)
     }
 
     fn restart(&mut self, block: u32, again: bool) -> Result<(), Jffs2Error> {

@@ -66,15 +66,11 @@ impl<M: Mtd> Jffs2<M> {
 
     fn inode_holds(&self, at: u32, bytes: &[u8], seen: &Seen) -> Holds {
         if let Some(data) = self.lost.data.get(&at).cloned() {
-            let ino = data.ino;
-            let torn = data.torn;
-            let lost = data.lost;
-            let older = data.older;
             return Holds::Contents {
-                ino,
-                lost,
-                older,
-                torn,
+                ino: data.ino,
+                lost: data.lost,
+                older: data.older,
+                torn: data.torn,
             };
         }
         match self.space.get(at).map(|node| (node.state, node.owner)) {

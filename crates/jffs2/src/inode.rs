@@ -186,12 +186,6 @@ impl Inode {
         } else {
             u64::from(self.size)
         };
-        let directories = || {
-            self.dents
-                .from(0)
-                .filter(|dent| dent.kind == KIND_DIRECTORY)
-                .count() as u32
-        };
         Attr {
             ino: Ino(ino.into()),
             kind: self.kind,
@@ -199,7 +193,7 @@ impl Inode {
             uid: self.uid.into(),
             gid: self.gid.into(),
             links: match (self.is_directory(), links) {
-                (true, 1..) => 2 + directories(),
+                (true, 1..) => 2 + self.directories(),
                 _ => links,
             },
             size,
@@ -210,6 +204,12 @@ impl Inode {
             ctime: Time::new(self.ctime.into()),
             btime: None,
         }
+    }
+
+    /// The number of directories in this one.
+    fn directories(&self) -> u32 {
+        let dents = self.dents.from(0);
+        dents.filter(|dent| dent.kind == KIND_DIRECTORY).count() as u32
     }
 
     /// Two bytes of 8 bits major and 8 bits minor number, or four of 12 and 20, the minor one's

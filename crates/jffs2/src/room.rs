@@ -72,26 +72,26 @@ impl<M: Mtd> Jffs2<M> {
             if erased >= self.limits.write {
                 return self.erase_enough();
             }
-            let total = self.space.total;
-            let bytes = self.space.block_bytes;
-            // Dirt of blocks that are to be erased anyway is counted as erased blocks.
-            let pending = self.pending_bytes();
-            let dirty = total.dirty.saturating_sub(pending) + total.unchecked;
-            let possible =
-                u64::from(total.free) + u64::from(total.dirty) + u64::from(total.unchecked);
-            if dirty < self.limits.dirt_min
-                || possible / u64::from(bytes) <= u64::from(self.limits.write)
-            {
-                let allowed = who == For::Deletion && erased >= self.limits.deletion;
-                return if allowed {
-                    self.erase_enough()
-                } else {
-                    Err(Errno::NoSpace.into())
+            if self.is_full() {
+                return match who == For::Deletion && erased >= self.limits.deletion {
+                    true => self.erase_enough(),
+                    false => Err(Errno::NoSpace.into()),
                 };
             }
             self.collect_pass()?;
         }
         Err(Errno::NoSpace.into())
+    }
+
+    /// Whether collection could not free enough.
+    fn is_full(&self) -> bool {
+        let total = self.space.total;
+        let bytes = self.space.block_bytes;
+        // Dirt of blocks that are to be erased anyway is counted as erased blocks.
+        let pending = self.pending_bytes();
+        let dirty = total.dirty.saturating_sub(pending) + total.unchecked;
+        let possible = u64::from(total.free) + u64::from(total.dirty) + u64::from(total.unchecked);
+        dirty < self.limits.dirt_min || possible / u64::from(bytes) <= u64::from(self.limits.write)
     }
 
     /// Erases until what is kept for collecting is erased indeed. After a power cut a block that

@@ -152,15 +152,16 @@ impl TableExhibit {
         }
         let about = (!self.about.is_empty()).then(|| el("p").text(&self.about));
         // Sentences wrap, numbers stand in columns.
-        let sentences = self
-            .rows
-            .iter()
-            .flat_map(|row| row.iter().skip(1))
-            .any(|cell| cell.len() > 30);
+        let sentences = self.has_sentences();
         about
             .into_iter()
             .chain([table.draw(if sentences { "prose" } else { "numbers" })])
             .collect()
+    }
+
+    fn has_sentences(&self) -> bool {
+        let mut cells = self.rows.iter().flat_map(|row| row.iter().skip(1));
+        cells.any(|cell| cell.len() > 30)
     }
 }
 

@@ -286,16 +286,7 @@ impl<D: BlockDevice> Check<'_, D> {
         let mut list = file.list;
         let mut at = file.start;
         for index in 0..file.blocks(block) {
-            self.words += 1;
-            if self.words > WORDS_MAX + self.fs.media.head.used {
-                let expected = "fewer than 67 million and one for each byte of the whole";
-                return field(
-                    inode.at,
-                    "the number of blocks of all files",
-                    self.words,
-                    expected,
-                );
-            }
+            self.count_word(inode)?;
             let word = u32::from_le_bytes(self.fs.media.take(&mut list)?);
             if word == 0 {
                 continue;
@@ -308,6 +299,21 @@ impl<D: BlockDevice> Check<'_, D> {
             }
             self.report.bytes += len;
             at = at.saturating_add((word & (PLAIN - 1)).into());
+        }
+        Ok(())
+    }
+
+    /// Refuses volumes that name more blocks than they can hold.
+    fn count_word(&mut self, inode: &Inode) -> Result<()> {
+        self.words += 1;
+        if self.words > WORDS_MAX + self.fs.media.head.used {
+            let expected = "fewer than 67 million and one for each byte of the whole";
+            return field(
+                inode.at,
+                "the number of blocks of all files",
+                self.words,
+                expected,
+            );
         }
         Ok(())
     }

@@ -162,21 +162,27 @@ impl BuildError {
 /// Whether an error or one of its sources is a failure of a disk or of flash.
 fn is_medium_failure(error: &(dyn Error + 'static)) -> bool {
     Chain(error).links().any(|link| {
-        let block = link.downcast_ref::<BlockError>().copied();
-        let mtd = link.downcast_ref::<MtdError>().copied();
-        // These print as the error that they hold, and are no links of their own.
-        let (block, mtd) = match link.downcast_ref::<AttachError>() {
-            Some(AttachError::Write(error)) => (Some(*error), mtd),
-            Some(AttachError::Mtd(error)) => (block, Some(*error)),
-            _ => (block, mtd),
-        };
-        let mtd = match link.downcast_ref::<UbiError>() {
-            Some(UbiError::Mtd(error)) => Some(*error),
-            _ => mtd,
-        };
+        let (block, mtd) = medium_errors(link);
         let asked = |error| matches!(error, MtdError::BadLength { .. } | MtdError::OutOfRange(_));
         link.is::<MediumFault>() || block.is_some() || mtd.is_some_and(|error| !asked(error))
     })
+}
+
+/// The errors of disk or flash that a link is or holds.
+fn medium_errors(link: &(dyn Error + 'static)) -> (Option<BlockError>, Option<MtdError>) {
+    let block = link.downcast_ref::<BlockError>().copied();
+    let mtd = link.downcast_ref::<MtdError>().copied();
+    // These print as the error that they hold, and are no links of their own.
+    let (block, mtd) = match link.downcast_ref::<AttachError>() {
+        Some(AttachError::Write(error)) => (Some(*error), mtd),
+        Some(AttachError::Mtd(error)) => (block, Some(*error)),
+        _ => (block, mtd),
+    };
+    let mtd = match link.downcast_ref::<UbiError>() {
+        Some(UbiError::Mtd(error)) => Some(*error),
+        _ => mtd,
+    };
+    (block, mtd)
 }
 
 impl Stack {

@@ -182,19 +182,25 @@ impl<M: Mtd> VolumeDisk<M> {
         };
         let mut done = Ok(());
         if cached.dirty {
-            let unit = self.ubi.flash.shape.page as usize;
-            let length = cached.data.len();
-            let padded = cached.data.len().next_multiple_of(unit);
-            cached.data.resize(padded, 0);
-            let mapped = self.ubi.map(self.volume, cached.lnum);
-            done = mapped.and_then(|()| self.ubi.change(self.volume, cached.lnum, &cached.data));
-            cached.data.truncate(length);
+            done = self.change_whole(cached.lnum, &mut cached.data);
         }
         let lnum = cached.lnum;
         self.blank[lnum as usize] &= !cached.dirty || done.is_err();
         cached.dirty &= done.is_err();
         self.cached = Some(cached);
         done.map_err(|error| self.error(error, lnum))
+    }
+
+    /// Maps the block and writes all of it, padded to whole pages.
+    fn change_whole(&mut self, lnum: u32, data: &mut Vec<u8>) -> Result<(), UbiError> {
+        let unit = self.ubi.flash.shape.page as usize;
+        let length = data.len();
+        let padded = data.len().next_multiple_of(unit);
+        data.resize(padded, 0);
+        let mapped = self.ubi.map(self.volume, lnum);
+        let done = mapped.and_then(|()| self.ubi.change(self.volume, lnum, &data));
+        data.truncate(length);
+        done
     }
 
     /// The logical block in memory; its contents are read unless it is about to be overwritten

@@ -205,15 +205,7 @@ impl<M: Mtd> Ubi<M> {
     pub fn create_volume(&mut self, spec: &VolumeSpec) -> Result<u32, UbiError> {
         self.writable()?;
         let record = spec.record(self.flash.shape.leb_bytes, self.flash.shape.page)?;
-        let slots = slots(self.flash.shape.leb_bytes);
-        let free = (0..slots).find(|id| !self.volumes.contains_key(id));
-        let id = spec.id.or(free).ok_or(UbiError::TableFull(slots))?;
-        require(
-            id < slots && !self.volumes.contains_key(&id),
-            "volume id",
-            id.into(),
-            "a free slot of the volume table",
-        )?;
+        let id = self.free_id(spec.id)?;
         if let Some(taken) = self.find_volume(&spec.name) {
             return Err(UbiError::NameTaken(taken));
         }
@@ -223,6 +215,19 @@ impl<M: Mtd> Ubi<M> {
         self.flush_erases()?;
         self.volumes.insert(id, Volume::of(record, None, false));
         self.write_table()?;
+        Ok(id)
+    }
+
+    fn free_id(&self, wanted: Option<u32>) -> Result<u32, UbiError> {
+        let slots = slots(self.flash.shape.leb_bytes);
+        let free = (0..slots).find(|id| !self.volumes.contains_key(id));
+        let id = wanted.or(free).ok_or(UbiError::TableFull(slots))?;
+        require(
+            id < slots && !self.volumes.contains_key(&id),
+            "volume id",
+            id.into(),
+            "a free slot of the volume table",
+        )?;
         Ok(id)
     }
 

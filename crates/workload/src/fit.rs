@@ -153,16 +153,22 @@ impl<S: Source> Fitted<S> {
             Fit::Scale { span } => return Err(self.out_of_range(request, "span", span)),
             Fit::Wrap => request.offset %= bytes,
         }
-        if request.length > bytes {
-            self.adjusted.cut += 1;
-            self.adjusted.cut_bytes += request.length - bytes;
-            request.length = bytes;
-        }
+        self.cut(request);
         // A request that would now straddle the end is pushed back to end there, rather than split:
         // its size is kept.
         request.offset = request.offset.min(bytes - request.length);
         self.adjusted.moved += u64::from(request.offset != original);
         Ok(())
+    }
+
+    /// Cuts a request that is longer than the device.
+    fn cut(&mut self, request: &mut Request) {
+        let bytes = self.target.bytes;
+        if request.length > bytes {
+            self.adjusted.cut += 1;
+            self.adjusted.cut_bytes += request.length - bytes;
+            request.length = bytes;
+        }
     }
 
     fn scale(&self, request: &Request, span: u64) -> Result<u64, WorkloadError> {

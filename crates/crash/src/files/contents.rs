@@ -72,18 +72,8 @@ impl Versions<'_> {
     /// Blocks that are the same in all versions are as they are there.
     pub fn agrees(&self, found: &[u8]) -> Result<(), String> {
         let block = self.shape.block;
-        let part = |version: &Option<&[u8]>, at: usize| {
-            version
-                .and_then(|v| v.get(at..(at + block).min(v.len())))
-                .map(<[u8]>::to_vec)
-        };
         for (at, bytes) in (0..).step_by(block).zip(found.chunks(block)) {
-            let first = self.of.first().and_then(|version| part(version, at));
-            let Some(first) = first.filter(|first| {
-                self.of
-                    .iter()
-                    .all(|version| part(version, at).as_ref() == Some(first))
-            }) else {
+            let Some(first) = self.common(at) else {
                 continue;
             };
             if first != bytes {
@@ -95,6 +85,18 @@ impl Versions<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The block at `at` where all versions have the same.
+    fn common(&self, at: usize) -> Option<Vec<u8>> {
+        let part = |version: &Option<&[u8]>| {
+            version
+                .and_then(|v| v.get(at..(at + self.shape.block).min(v.len())))
+                .map(<[u8]>::to_vec)
+        };
+        let first = self.of.first().and_then(part)?;
+        let same = |version| part(version).as_ref() == Some(&first);
+        self.of.iter().all(same).then_some(first)
     }
 
     /// What was found instead, in words.

@@ -117,13 +117,7 @@ impl<M: Mtd> Core<M> {
         let log = *self.logs.get(slot);
         let lbn = self.maps.split(self.logs.name(slot, 0)).0;
         let first = lbn * self.maps.pages;
-        for (i, lpn) in (first..first + log.next).enumerate() {
-            // A version in another log is newer still, and stays there.
-            if self.maps.log(lpn) == Some(log.block * self.maps.pages + i as u32) {
-                self.maps.set_log(lpn, None);
-            }
-            self.maps.set_placed(lpn, true);
-        }
+        self.place_log(&log, first);
         self.logs.remove(slot);
         self.blocks.set(log.block, Use::Data { lbn });
         let fill = if log.open {
@@ -134,6 +128,16 @@ impl<M: Mtd> Core<M> {
         match self.maps.set_data(lbn, Some(log.block), fill) {
             Some(old) => self.release_block(old, cause),
             None => Ok(()),
+        }
+    }
+
+    fn place_log(&mut self, log: &super::logs::Log, first: u32) {
+        for (i, lpn) in (first..first + log.next).enumerate() {
+            // A version in another log is newer still, and stays there.
+            if self.maps.log(lpn) == Some(log.block * self.maps.pages + i as u32) {
+                self.maps.set_log(lpn, None);
+            }
+            self.maps.set_placed(lpn, true);
         }
     }
 

@@ -84,11 +84,7 @@ impl<M: Mtd> PageFtl<M> {
     }
 
     fn move_out(&mut self, block: u32, cause: Cause) -> Result<(), BlockError> {
-        let stream = match (self.blocks.is_mapping(block), self.options.separate_streams) {
-            (true, _) => Stream::Map,
-            (false, true) => Stream::Collection,
-            (false, false) => Stream::Host(0),
-        };
+        let stream = self.stream_of(block);
         let first = block * self.mtd.geometry().pages_per_block;
         for word in 0..self.blocks.words() {
             let first = first + word as u32 * 64;
@@ -107,6 +103,15 @@ impl<M: Mtd> PageFtl<M> {
             }
         }
         Ok(())
+    }
+
+    /// The stream that takes the valid pages of a victim.
+    fn stream_of(&self, block: u32) -> Stream {
+        match (self.blocks.is_mapping(block), self.options.separate_streams) {
+            (true, _) => Stream::Map,
+            (false, true) => Stream::Collection,
+            (false, false) => Stream::Host(0),
+        }
     }
 
     /// Moves the first pages of `bits`, counted from `first`, as far as the current lane takes

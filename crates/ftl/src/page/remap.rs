@@ -245,15 +245,19 @@ impl<M: Mtd> PageFtl<M> {
             let pairs = record.pages[part].pairs.clone();
             match self.program_part(slot, place, &pairs) {
                 Ok(()) => {
-                    self.blocks.invalidate(from);
-                    if let Some(location) = self.records.location_mut(from) {
-                        *location = slot.page.0 + 1;
-                    }
+                    self.move_part(from, slot.page.0);
                     return Ok(());
                 }
                 Err(MtdError::ProgramFailed(_)) => self.abandon(Stream::Map, slot.page),
                 Err(error) => return Err(self.fault(error)),
             }
+        }
+    }
+
+    fn move_part(&mut self, from: u32, to: u32) {
+        self.blocks.invalidate(from);
+        if let Some(location) = self.records.location_mut(from) {
+            *location = to + 1;
         }
     }
 }

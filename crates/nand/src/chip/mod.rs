@@ -314,17 +314,27 @@ impl Chip {
             return Ok(Corrected::default());
         }
         if self.faults.unprotected() || !self.faults.corrects(bits) {
-            if !data.is_empty() {
-                self.faults.damage(page, bits, data);
-            }
-            if !self.faults.corrects(bits) {
-                self.counts.uncorrectable += 1;
-                return Err(MtdError::Uncorrectable(page));
-            }
-            return Ok(Corrected::default());
+            return self.leave_wrong(page, bits, data);
         }
         self.counts.corrected_bits += u64::from(bits);
         Ok(Corrected { bits })
+    }
+
+    /// Delivers data with bit errors that nothing corrects.
+    fn leave_wrong(
+        &mut self,
+        page: Page,
+        bits: u16,
+        data: &mut [u8],
+    ) -> Result<Corrected, MtdError> {
+        if !data.is_empty() {
+            self.faults.damage(page, bits, data);
+        }
+        if !self.faults.corrects(bits) {
+            self.counts.uncorrectable += 1;
+            return Err(MtdError::Uncorrectable(page));
+        }
+        Ok(Corrected::default())
     }
 
     fn read_odd(

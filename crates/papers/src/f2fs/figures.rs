@@ -161,24 +161,6 @@ fn segment_curve(runs: &Runs, policy: &str, threaded: bool) -> (String, Vec<(f64
 }
 
 fn cleaning(runs: &Runs) -> Exhibit {
-    let row = |seeds: &Vec<Cleaned>| {
-        let logging = if seeds[0].threaded {
-            ", threaded logging"
-        } else {
-            ""
-        };
-        let count = |count: fn(&Cleaned) -> u64| {
-            format!("{:.0}", sample(seeds, |run| count(run) as f64).mean)
-        };
-        vec![
-            format!("{}{logging}", seeds[0].policy),
-            count(|run| run.counts.cleaned),
-            count(|run| run.counts.moved),
-            sample(seeds, Cleaned::moved).reported(|moved| format!("{moved:.3}")),
-            count(|run| run.counts.threaded),
-            sample(seeds, Cleaned::at_ends).reported(|share| format!("{:.1} %", share * 100.0)),
-        ]
-    };
     Exhibit::table(
         "Cleaning: blocks moved",
         "Three files of 1 GB on 3.7 GB, scaled: 256 MB at random to all, then thirty times 256 MB \
@@ -191,8 +173,26 @@ fn cleaning(runs: &Runs) -> Exhibit {
             "blocks put into holes",
             "segments nearly empty or full",
         ],
-        runs.cleaned.iter().map(row),
+        runs.cleaned.iter().map(cleaning_row),
     )
+}
+
+fn cleaning_row(seeds: &Vec<Cleaned>) -> Vec<String> {
+    let logging = if seeds[0].threaded {
+        ", threaded logging"
+    } else {
+        ""
+    };
+    let count =
+        |count: fn(&Cleaned) -> u64| format!("{:.0}", sample(seeds, |run| count(run) as f64).mean);
+    vec![
+        format!("{}{logging}", seeds[0].policy),
+        count(|run| run.counts.cleaned),
+        count(|run| run.counts.moved),
+        sample(seeds, Cleaned::moved).reported(|moved| format!("{moved:.3}")),
+        count(|run| run.counts.threaded),
+        sample(seeds, Cleaned::at_ends).reported(|share| format!("{:.1} %", share * 100.0)),
+    ]
 }
 
 /// All that write, on the same axes.

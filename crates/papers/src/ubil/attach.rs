@@ -182,13 +182,18 @@ impl Attaches {
             .iter()
             .map(|size| ((size.bytes() as f64).ln(), of(self.of(way, *size)).ln()))
             .collect();
-        let count = points.len() as f64;
-        let mean = |at: fn(&(f64, f64)) -> f64| points.iter().map(at).sum::<f64>() / count;
-        let x = mean(|p| p.0);
-        let y = mean(|p| p.1);
-        let covariance: f64 = points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum();
-        covariance / points.iter().map(|p| (p.0 - x).powi(2)).sum::<f64>()
+        slope(&points)
     }
+}
+
+/// The slope of the line of least squares.
+fn slope(points: &[(f64, f64)]) -> f64 {
+    let count = points.len() as f64;
+    let mean = |at: fn(&(f64, f64)) -> f64| points.iter().map(at).sum::<f64>() / count;
+    let x = mean(|p| p.0);
+    let y = mean(|p| p.1);
+    let covariance: f64 = points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum();
+    covariance / points.iter().map(|p| (p.0 - x).powi(2)).sum::<f64>()
 }
 
 /// Half of a device's logical blocks hold a page each; on large ones a sixteenth.

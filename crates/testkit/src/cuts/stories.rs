@@ -59,10 +59,14 @@ pub fn churn<F: FileSystem>(story: &mut Story<F>, step: usize, left: usize) {
             story.unlink(&format!("/cut {}", round - 5));
         }
         if round == 6 {
-            // From here on a round has no more space than the round before freed.
-            let free = story.fs.statfs().unwrap();
-            let room = free.free as usize * free.block_bytes as usize;
-            story.create("/ballast", &bytes(6, room - left));
+            fill_up(story, left);
         }
     }
+}
+
+/// Leaves so many bytes free. A later round has no more space than the round before freed.
+fn fill_up<F: FileSystem>(story: &mut Story<F>, left: usize) {
+    let free = story.fs.statfs().unwrap();
+    let room = free.free as usize * free.block_bytes as usize;
+    story.create("/ballast", &bytes(6, room - left));
 }

@@ -129,21 +129,20 @@ pub fn encode_blocks(commit: u64, number: u32, entries: &[Entry], page: u32) -> 
             .unwrap_or(0) as u8;
         put(bytes, 4, &entry.ec.to_be_bytes());
         if entry.role == Role::Mapped {
-            bytes[1] = u8::from(entry.vid.copy);
-            let fields = [
-                entry.vid.volume,
-                entry.vid.lnum,
-                entry.vid.data_size,
-                entry.vid.data_crc,
-            ];
-            (8..)
-                .step_by(4)
-                .zip(fields)
-                .for_each(|(at, field)| put(bytes, at, &field.to_be_bytes()));
-            put(bytes, 24, &entry.vid.sqnum.to_be_bytes());
+            put_vid(&entry.vid, bytes);
         }
     }
     seal(bytes)
+}
+
+fn put_vid(vid: &VidHeader, bytes: &mut [u8]) {
+    bytes[1] = u8::from(vid.copy);
+    let fields = [vid.volume, vid.lnum, vid.data_size, vid.data_crc];
+    (8..)
+        .step_by(4)
+        .zip(fields)
+        .for_each(|(at, field)| put(bytes, at, &field.to_be_bytes()));
+    put(bytes, 24, &vid.sqnum.to_be_bytes());
 }
 
 /// The leaf of physical blocks with that number, which has `count`.
@@ -354,15 +353,7 @@ impl Index {
             self.preserved,
             "no more than there are",
         )?;
-        let ordered = self
-            .lines
-            .first()
-            .is_some_and(|line| line.id == LAYOUT_VOLUME)
-            && self
-                .lines
-                .get(1..)
-                .unwrap_or(&[])
-                .is_sorted_by(|a, b| a.id < b.id);
+        let ordered = self.is_ordered();
         rule(
             ordered,
             20,
@@ -385,6 +376,17 @@ impl Index {
             self.leaves.len() as u64,
             u64::from(leaves[0]) + u64::from(leaves[1]),
         )
+    }
+
+    fn is_ordered(&self) -> bool {
+        self.lines
+            .first()
+            .is_some_and(|line| line.id == LAYOUT_VOLUME)
+            && self
+                .lines
+                .get(1..)
+                .unwrap_or(&[])
+                .is_sorted_by(|a, b| a.id < b.id)
     }
 }
 

@@ -92,22 +92,26 @@ impl BonnieFiles {
     pub fn new(spec: BonnieFilesSpec) -> Result<Self, SpecError> {
         spec.check()?;
         let mut script = Script::new();
-        for (phase, pass, random) in [
-            ("create-in-order", Pass::Create, false),
-            ("stat-in-order", Pass::Find, false),
-            ("remove-in-order", Pass::Remove, false),
-            ("create-at-random", Pass::Create, true),
-            ("stat-at-random", Pass::Find, true),
-            ("remove-at-random", Pass::Remove, true),
-        ] {
-            script.pass(phase, (pass, random), spec.files);
-            let sync = spec.sync_all && pass != Pass::Find;
-            script.calls(phase, sync.then_some(FileCall::Sync));
-        }
+        plan(&mut script, &spec);
         let contents = Contents::new(spec.seed);
         let orders = [2, 3].map(|part| Scatter::new(spec.files, mix(spec.seed, part)));
         let run = Run { spec, orders };
         Ok(Self(Scripted::new(script, contents, run)))
+    }
+}
+
+fn plan(script: &mut Script<(Pass, bool)>, spec: &BonnieFilesSpec) {
+    for (phase, pass, random) in [
+        ("create-in-order", Pass::Create, false),
+        ("stat-in-order", Pass::Find, false),
+        ("remove-in-order", Pass::Remove, false),
+        ("create-at-random", Pass::Create, true),
+        ("stat-at-random", Pass::Find, true),
+        ("remove-at-random", Pass::Remove, true),
+    ] {
+        script.pass(phase, (pass, random), spec.files);
+        let sync = spec.sync_all && pass != Pass::Find;
+        script.calls(phase, sync.then_some(FileCall::Sync));
     }
 }
 

@@ -42,15 +42,15 @@ impl Places {
             };
             *place = Some(at + 2);
         }
-        match (owner, group, others) {
-            (Some(owner), Some(group), Some(others)) => Ok(Self {
-                owner,
-                group: mask.unwrap_or(group),
-                others,
-                more: list.len() > 4 + 3 * 8,
-            }),
-            _ => Err(Errno::Invalid),
-        }
+        let (Some(owner), Some(group), Some(others)) = (owner, group, others) else {
+            return Err(Errno::Invalid);
+        };
+        Ok(Self {
+            owner,
+            group: mask.unwrap_or(group),
+            others,
+            more: list.len() > 4 + 3 * 8,
+        })
     }
 
     /// Each with its bits' distance from the lowest.
