@@ -105,18 +105,19 @@ impl FromStr for Id {
             .split_once(':')
             .ok_or_else(|| wrong((states, "`seed:` and a cut")))?;
         let seed = number(seed).map_err(wrong)?;
-        let cuts = if cuts == "uncut" {
-            Vec::new()
-        } else {
-            cuts.split('/')
-                .map(parse_cut)
-                .collect::<Result<_, _>>()
-                .map_err(wrong)?
-        };
+        let cuts = parse_cuts(cuts).map_err(wrong)?;
         if cuts.len() > 2 {
             return Err(wrong((states, "at most two cuts")));
         }
         Ok(Self { seed, cuts, kept })
+    }
+}
+
+/// Reads the cuts of an id.
+fn parse_cuts(text: &str) -> Result<Vec<Cut>, (&str, &'static str)> {
+    match text {
+        "uncut" => Ok(Vec::new()),
+        _ => text.split('/').map(parse_cut).collect(),
     }
 }
 

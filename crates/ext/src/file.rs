@@ -267,17 +267,23 @@ impl<D: BlockDevice> Ext<D> {
             } else if !at_boundary(size, block as usize) {
                 self.cut.insert(number);
             }
-            self.nodes.set_goal(number, 0, 0);
-            let listed = self.add_orphan(number, inode)?;
-            self.put_inode(number, inode)?;
-            self.trim(
+            return self.shrink(
                 number,
                 inode,
                 size.div_ceil(block).min(u32::MAX.into()) as u32,
-            )?;
-            if listed {
-                self.drop_orphan(number, inode)?;
-            }
+            );
+        }
+        Ok(())
+    }
+
+    /// Frees the blocks from `index` on; the list of orphans finishes this after a power cut.
+    fn shrink(&mut self, number: u32, inode: &mut Inode, index: u32) -> Result<(), ExtError> {
+        self.nodes.set_goal(number, 0, 0);
+        let listed = self.add_orphan(number, inode)?;
+        self.put_inode(number, inode)?;
+        self.trim(number, inode, index)?;
+        if listed {
+            self.drop_orphan(number, inode)?;
         }
         Ok(())
     }

@@ -136,14 +136,7 @@ impl<D: BlockDevice> Ext<D> {
         let bytes = self.store.block(bitmap)?;
         let before = self.held.before.get(&bitmap);
         let taken = |byte: usize| bytes[byte] | before.map_or(0, |before| before[byte]);
-        // Words without any are skipped at once: a search from the beginning meets many.
-        let words = bytes[from as usize / 8..].as_chunks::<8>().0;
-        let full = words.iter().take_while(|word| **word == [0xFF; 8]).count() as u32 * 64;
-        let mut at = if full > 0 {
-            (from / 8 * 8).saturating_add(full)
-        } else {
-            from
-        };
+        let mut at = first_not_full(bytes, from);
         while at < end {
             let free = !taken(at as usize / 8) >> (at % 8);
             if free != 0 {
@@ -414,5 +407,15 @@ impl<D: BlockDevice> Ext<D> {
     pub(crate) fn inode_goal(&self, inode: u32) -> u32 {
         let layout: &Layout = &self.store.layout;
         layout.group_start(layout.inode_group(inode).0)
+    }
+}
+
+/// Skips words of a bitmap without a clear bit, of which a search from the beginning meets many.
+fn first_not_full(bytes: &[u8], from: u32) -> u32 {
+    let words = bytes[from as usize / 8..].as_chunks::<8>().0;
+    let full = words.iter().take_while(|word| **word == [0xFF; 8]).count() as u32 * 64;
+    match full {
+        0 => from,
+        _ => (from / 8 * 8).saturating_add(full),
     }
 }

@@ -158,11 +158,7 @@ impl<D: BlockDevice> Ext<D> {
         match node {
             NewNode::Directory => self.fill_dir(number, inode, parent)?,
             NewNode::Symlink { target } if target.len() <= FAST_MAX => {
-                for (word, part) in inode.block.iter_mut().zip(target.chunks(4)) {
-                    let mut bytes = [0; 4];
-                    bytes[..part.len()].copy_from_slice(part);
-                    *word = u32::from_le_bytes(bytes);
-                }
+                put_fast(inode, target);
                 inode.size = target.len() as u64;
             }
             NewNode::Symlink { target } => {
@@ -325,13 +321,7 @@ impl<D: BlockDevice> Ext<D> {
         target: Found,
     ) -> Result<(), ExtError> {
         let (lost, gone) = self.child(&target)?;
-        if gone.is_dir() && self.is_inside(from.0, lost)? {
-            return Err(Errno::NotEmpty.into());
-        }
-        rules::check_kinds(inode.is_dir(), gone.is_dir())?;
-        if gone.is_dir() && !self.is_empty_dir(lost)? {
-            return Err(Errno::NotEmpty.into());
-        }
+        self.check_replaceable(from.0, &inode, lost, &gone)?;
         self.ordered(target.block, source.block)?;
         self.point_entry(&target, moved, inode.kind().map_or(0, FileType::number))?;
         let source = self.need(from.0, from.1)?;
@@ -341,6 +331,23 @@ impl<D: BlockDevice> Ext<D> {
         self.touch_dir(to, 0)?;
         self.finish_move(from.0, to, moved)?;
         self.lose_name(lost, &gone)
+    }
+
+    fn check_replaceable(
+        &mut self,
+        from: u32,
+        moved: &Inode,
+        lost: u32,
+        gone: &Inode,
+    ) -> Result<(), ExtError> {
+        if gone.is_dir() && self.is_inside(from, lost)? {
+            return Err(Errno::NotEmpty.into());
+        }
+        rules::check_kinds(moved.is_dir(), gone.is_dir())?;
+        if gone.is_dir() && !self.is_empty_dir(lost)? {
+            return Err(Errno::NotEmpty.into());
+        }
+        Ok(())
     }
 
     fn exchange(
@@ -370,5 +377,14 @@ impl<D: BlockDevice> Ext<D> {
         self.touch_dir(to, lost)?;
         self.finish_move(from, to, moved)?;
         self.finish_move(to, from, other)
+    }
+}
+
+/// Puts the target of a short symbolic link into the inode.
+fn put_fast(inode: &mut Inode, target: &[u8]) {
+    for (word, part) in inode.block.iter_mut().zip(target.chunks(4)) {
+        let mut bytes = [0; 4];
+        bytes[..part.len()].copy_from_slice(part);
+        *word = u32::from_le_bytes(bytes);
     }
 }

@@ -38,8 +38,7 @@ impl<D: BlockDevice> Ext<D> {
             let Ok(inode) = self.inode(number) else {
                 continue;
             };
-            let file = inode.kind() == Some(FileType::File) && inode.links == 0 && inode.dtime != 0;
-            if !file || inode.size == 0 || inode.block.iter().all(|block| *block == 0) {
+            if !is_deleted(&inode) {
                 continue;
             }
             let mut reused = 0;
@@ -130,4 +129,10 @@ impl<D: BlockDevice> Ext<D> {
     ) -> Result<usize, ExtError> {
         self.read_file(deleted.inode, offset, buf)
     }
+}
+
+/// Whether an inode is that of a deleted file that still leads to its blocks.
+fn is_deleted(inode: &Inode) -> bool {
+    let file = inode.kind() == Some(FileType::File) && inode.links == 0 && inode.dtime != 0;
+    file && inode.size != 0 && inode.block.iter().any(|block| *block != 0)
 }

@@ -107,15 +107,8 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Where the journal's blocks lie: runs of them, each its first block and how many.
     pub(crate) fn journal_runs(&mut self) -> Result<Vec<(u32, u32)>, ExtError> {
-        let number = le32(self.store.superblock()?, sb::JOURNAL_INODE);
-        if number != JOURNAL_INODE {
-            return Err(ExtError::Super {
-                offset: sb::JOURNAL_INODE as u16,
-                field: "journal",
-                found: number,
-                expected: "inode 8",
-            });
-        }
+        self.check_journal_number()?;
+        let number = JOURNAL_INODE;
         let inode = self.inode(number)?;
         let blocks = (inode.size / u64::from(self.store.layout.block))
             .min(self.store.layout.blocks.into()) as u32;
@@ -137,5 +130,18 @@ impl<D: BlockDevice> Ext<D> {
             index += run;
         }
         Ok(homes)
+    }
+
+    fn check_journal_number(&mut self) -> Result<(), ExtError> {
+        let number = le32(self.store.superblock()?, sb::JOURNAL_INODE);
+        if number != JOURNAL_INODE {
+            return Err(ExtError::Super {
+                offset: sb::JOURNAL_INODE as u16,
+                field: "journal",
+                found: number,
+                expected: "inode 8",
+            });
+        }
+        Ok(())
     }
 }

@@ -219,6 +219,11 @@ impl<D: BlockDevice> Ext<D> {
                 ((inode.flags & FILE_FLAGS).into(), 0),
             );
         }
+        self.check_mapped_length(walk, number, inode);
+    }
+
+    fn check_mapped_length(&self, walk: &mut Walk, number: u32, inode: &Inode) {
+        let layout = self.store.layout;
         let most = match inode.kind() {
             Some(FileType::File | FileType::Directory | FileType::Symlink) => {
                 layout.mapped_bytes_max()

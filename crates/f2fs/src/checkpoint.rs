@@ -80,17 +80,19 @@ impl<D: BlockDevice> F2fs<D> {
                 self.disk.discard(self.layout.start(segment), SEGMENT)?;
             }
         }
-        (self.since_checkpoint, self.checkpoint_valid) = (0, self.checkpoint.valid_blocks);
+        self.note_checkpoint();
+        self.counts.checkpoints += 1;
+        Ok(())
+    }
+
+    /// Starts to count for the next checkpoint.
+    fn note_checkpoint(&mut self) {
+        self.since_checkpoint = 0;
+        self.checkpoint_valid = self.checkpoint.valid_blocks;
         self.first_time = self.first_time.map(|_| self.now);
         self.needs_checkpoint.clear();
         self.chain_broken = u32::from(self.logs[log::WARM_NODE].state.next) >= SEGMENT;
-        self.changed_since = if self.pages.count() > 0 {
-            Some(self.now)
-        } else {
-            None
-        };
-        self.counts.checkpoints += 1;
-        Ok(())
+        self.changed_since = (self.pages.count() > 0).then_some(self.now);
     }
 
     /// Writes what changed of the segment information table: into the journal what fits, the rest

@@ -272,11 +272,7 @@ impl<D: BlockDevice> F2fs<D> {
         let Some(first) = first_index(offset, shape.slots) else {
             return Ok(None);
         };
-        let count = if offset == 0 {
-            shape.slots
-        } else {
-            crate::format::NODE_SLOTS
-        };
+        let count = slots_of(offset, &shape);
         if u32::from(owner.slot) >= count {
             return Ok(None);
         }
@@ -285,6 +281,14 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(slot
             .filter(|slot| slot.addr == addr && slot.nid == owner.nid)
             .map(|_| (ino, index)))
+    }
+}
+
+/// The number of block addresses in the node at this offset.
+fn slots_of(offset: u32, shape: &crate::node::Shape) -> u32 {
+    match offset {
+        0 => shape.slots,
+        _ => crate::format::NODE_SLOTS,
     }
 }
 

@@ -206,13 +206,7 @@ impl<D: BlockDevice> F2fs<D> {
         }
         self.reserve(1)?;
         self.unreserve(1);
-        let inode = self.node_mut(dir)?;
-        inode[inode::INLINE] &= !inode::INLINE_DENTRY;
-        // What Linux keeps for attributes where names are in the inode, it keeps for good.
-        inode[inode::INLINE] |= inode::INLINE_XATTR;
-        inode[shape.slots_at()..shape.inline_at() + shape.inline_max()].fill(0);
-        put64(inode, inode::SIZE, BLOCK as u64);
-        put32(inode, inode::DEPTH, 1);
+        empty_inline(self.node_mut(dir)?, &shape);
         let page = self.page_mut(dir, 0)?;
         entries
             .iter()
@@ -353,4 +347,14 @@ impl<D: BlockDevice> F2fs<D> {
         })?;
         Ok(empty)
     }
+}
+
+/// Clears the names in an inode, which now has a block of them.
+fn empty_inline(inode: &mut [u8], shape: &crate::node::Shape) {
+    inode[inode::INLINE] &= !inode::INLINE_DENTRY;
+    // Linux keeps the space for attributes for good.
+    inode[inode::INLINE] |= inode::INLINE_XATTR;
+    inode[shape.slots_at()..shape.inline_at() + shape.inline_max()].fill(0);
+    put64(inode, inode::SIZE, BLOCK as u64);
+    put32(inode, inode::DEPTH, 1);
 }

@@ -326,6 +326,11 @@ impl<D: BlockDevice> F2fs<D> {
             self.page_mut(ino, index)?[at..at + data.len()].copy_from_slice(data);
         }
         let end = u64::from(index) * BLOCK as u64 + (at + data.len()) as u64;
+        self.note_write(ino, end)
+    }
+
+    /// Updates length and times after a write that ends there.
+    fn note_write(&mut self, ino: u32, end: u64) -> Result<(), F2fsError> {
         let now = self.now;
         let bytes = if end > self.size(ino)? {
             self.node_mut(ino)?
@@ -461,14 +466,20 @@ impl<D: BlockDevice> F2fs<D> {
             self.write_all_pages(true)?;
             self.take_checkpoint(false)?;
         } else if self.pages.count() > waiting_max {
-            while self.pages.count() > waiting_max / 2 {
-                let Some((_, (ino, index))) = self.pages.oldest() else {
-                    break;
-                };
-                self.write_page(ino, index, Why::WriteBack)?;
-            }
+            self.write_oldest_pages(waiting_max / 2)?;
         }
         self.reclaim_emptied()?;
         self.clean_foreground()
+    }
+
+    /// Writes the oldest dirty pages until so many are left.
+    fn write_oldest_pages(&mut self, left: usize) -> Result<(), F2fsError> {
+        while self.pages.count() > left {
+            let Some((_, (ino, index))) = self.pages.oldest() else {
+                break;
+            };
+            self.write_page(ino, index, Why::WriteBack)?;
+        }
+        Ok(())
     }
 }

@@ -317,27 +317,39 @@ impl<D: BlockDevice> F2fs<D> {
         if depth == 0 {
             self.clear_slots(ino, nid, 0, base, from, N)?;
         } else {
-            let span = u64::from(N).pow(depth);
-            let place = node_offset(self.node(nid)?);
-            let width = if depth == 2 { N + 1 } else { 1 };
-            for child in 0..N {
-                let start = base + u64::from(child) * span;
-                let next = le32(self.node(nid)?, 4 * child as usize);
-                if next == 0 || start + span <= u64::from(from) {
-                    continue;
-                }
-                self.check_below(next, ino, place + 1 + child * width)?;
-                self.cut_node(ino, next, depth - 1, start, from)?;
-                if start >= u64::from(from) {
-                    put32(self.node_mut(nid)?, 4 * child as usize, 0);
-                }
-            }
+            self.cut_children(ino, nid, depth, base, from)?;
         }
         if base >= u64::from(from) {
             self.free_node(nid, ino)
         } else {
             Ok(())
         }
+    }
+
+    fn cut_children(
+        &mut self,
+        ino: u32,
+        nid: u32,
+        depth: u32,
+        base: u64,
+        from: u32,
+    ) -> Result<(), F2fsError> {
+        let span = u64::from(N).pow(depth);
+        let place = node_offset(self.node(nid)?);
+        let width = if depth == 2 { N + 1 } else { 1 };
+        for child in 0..N {
+            let start = base + u64::from(child) * span;
+            let next = le32(self.node(nid)?, 4 * child as usize);
+            if next == 0 || start + span <= u64::from(from) {
+                continue;
+            }
+            self.check_below(next, ino, place + 1 + child * width)?;
+            self.cut_node(ino, next, depth - 1, start, from)?;
+            if start >= u64::from(from) {
+                put32(self.node_mut(nid)?, 4 * child as usize, 0);
+            }
+        }
+        Ok(())
     }
 
     /// Clears the slots of a node for blocks from `from` on; its first is block `base` of the file.
@@ -377,14 +389,7 @@ impl<D: BlockDevice> F2fs<D> {
     pub(crate) fn walk(&mut self, ino: u32, each: &mut dyn FnMut(Part)) -> Result<(), F2fsError> {
         let shape = self.shape(ino)?;
         let bytes = self.inode(ino)?.to_vec();
-        for number in 0..shape.slots {
-            each(Part::Slot {
-                nid: ino,
-                number,
-                index: number,
-                addr: le32(&bytes, shape.slots_at() + 4 * number as usize),
-            });
-        }
+        walk_slots(ino, &shape, &bytes, each);
         let mut base = u64::from(shape.slots);
         for (child, depth) in [(0, 0), (1, 0), (2, 1), (3, 1), (4, 2)] {
             let nid = le32(&bytes, inode::NIDS + 4 * child);
@@ -432,6 +437,17 @@ impl<D: BlockDevice> F2fs<D> {
             }
         }
         Ok(())
+    }
+}
+
+fn walk_slots(ino: u32, shape: &crate::node::Shape, bytes: &[u8], each: &mut dyn FnMut(Part)) {
+    for number in 0..shape.slots {
+        each(Part::Slot {
+            nid: ino,
+            number,
+            index: number,
+            addr: le32(bytes, shape.slots_at() + 4 * number as usize),
+        });
     }
 }
 

@@ -106,22 +106,35 @@ impl<D: BlockDevice> F2fs<D> {
         if let NewNode::Symlink { target } = node {
             rules::check_target(target, TARGET_MAX)?;
         }
-        // The inode, its contents, a block of names and the nodes above: a call that begins finds
-        // space for all.
-        self.reserve(8)?;
-        self.unreserve(8);
-        let parent = self.inode(dir)?;
-        let parent = (le16(parent, inode::MODE), le32(parent, inode::GID));
         let directory = node == NewNode::Directory;
-        let (mode, gid) = rules::inherit(parent, directory, mode, by);
-        let mode = node.kind().mode() | mode;
-        let ino = self.new_node(None, 0, directory)?;
+        let (ino, mode, gid) = self.new_inode(dir, &node, mode, by)?;
         let owner = (by.uid, gid);
         self.fill_inode(ino, mode, owner, by, (dir, name))?;
         self.fill_contents(ino, dir, node)?;
         self.add_entry(dir, name, ino, node.kind())?;
         self.touch_dir(dir, directory.into())?;
         Ok(ino)
+    }
+
+    /// Takes an inode number; gives it with the mode and the group that the inode gets.
+    fn new_inode(
+        &mut self,
+        dir: u32,
+        node: &NewNode<'_>,
+        mode: u16,
+        by: Caller,
+    ) -> Result<(u32, u16, u32), F2fsError> {
+        // The inode, its contents, a block of names and the nodes above: a call that begins finds
+        // space for all.
+        self.reserve(8)?;
+        self.unreserve(8);
+        let parent = self.inode(dir)?;
+        let parent = (le16(parent, inode::MODE), le32(parent, inode::GID));
+        let directory = *node == NewNode::Directory;
+        let (mode, gid) = rules::inherit(parent, directory, mode, by);
+        let mode = node.kind().mode() | mode;
+        let ino = self.new_node(None, 0, directory)?;
+        Ok((ino, mode, gid))
     }
 
     /// The fields that every new inode has.

@@ -29,10 +29,8 @@ impl<D: BlockDevice> Journal<D> {
             self.refused()?;
             return Ok(false);
         }
-        (self.tally.remapped, self.tally.checkpointed) = (
-            self.tally.remapped + moves.len() as u64 - 1,
-            self.tally.checkpointed + copied,
-        );
+        self.tally.remapped += moves.len() as u64 - 1;
+        self.tally.checkpointed += copied;
         self.ring.rewind(self.ring.next(done.start));
         Ok(true)
     }

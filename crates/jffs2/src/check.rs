@@ -389,13 +389,7 @@ impl<M: Mtd> Jffs2<M> {
                     continue;
                 };
                 if dent.kind != expected {
-                    report.add(Finding::Type {
-                        dir,
-                        name: name.to_vec(),
-                        ino,
-                        found: dent.kind,
-                        expected,
-                    });
+                    report.add(wrong_type(dir, dent, expected));
                 }
                 if expected == KIND_DIRECTORY
                     && let Some(first) = parents.insert(ino, dir)
@@ -438,6 +432,17 @@ impl<M: Mtd> Jffs2<M> {
             self.read_range(ino, from, &mut data)?;
         }
         Ok(())
+    }
+}
+
+/// The finding for a name whose type is not its inode's.
+fn wrong_type(dir: u32, dent: &crate::inode::Dent, expected: u8) -> Finding {
+    Finding::Type {
+        dir,
+        name: dent.name.to_vec(),
+        ino: dent.ino,
+        found: dent.kind,
+        expected,
     }
 }
 

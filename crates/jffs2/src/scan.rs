@@ -288,15 +288,20 @@ impl<M: Mtd> Scanner<'_, M> {
         let Some((marker, entries)) = summary::read(self.flash.endian, node, at) else {
             return Ok(false);
         };
+        self.take_entries(marker, entries)?;
+        self.dirt_until(at);
+        self.link(at, len - at, State::Normal, Owner::None);
+        Ok(true)
+    }
+
+    fn take_entries(&mut self, marker: u32, entries: Vec<Entry>) -> Result<(), Jffs2Error> {
         if marker > 0 && marker == self.flash.marker_bytes() {
             self.link(0, marker, State::Normal, Owner::None);
         }
         for entry in entries {
             self.entry(entry)?;
         }
-        self.dirt_until(at);
-        self.link(at, len - at, State::Normal, Owner::None);
-        Ok(true)
+        Ok(())
     }
 
     fn entry(&mut self, entry: Entry) -> Result<(), Jffs2Error> {

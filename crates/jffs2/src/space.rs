@@ -262,21 +262,26 @@ impl Space {
             return;
         }
         if sizes.used == 0 && sizes.unchecked == 0 {
-            if self.gc == Some(block) {
-                self.gc = None;
-            }
-            let list = match (waiting, erase_at_once) {
-                (true, _) => List::ErasableWaiting,
-                (false, true) => List::ErasePending,
-                (false, false) => List::Erasable,
-            };
-            self.file(block, list);
+            self.refile_empty(block, waiting, erase_at_once);
         } else if self.gc == Some(block) || self.list_of(block) == Some(List::BadUsed) {
         } else if very(sizes.dirty) && !very(dirty_before) {
             self.file(block, List::VeryDirty);
         } else if is_dirty(sizes.dirty) && !is_dirty(dirty_before) {
             self.file(block, List::Dirty);
         }
+    }
+
+    /// Files a block of which nothing counts any more.
+    fn refile_empty(&mut self, block: u32, waiting: bool, erase_at_once: bool) {
+        if self.gc == Some(block) {
+            self.gc = None;
+        }
+        let list = match (waiting, erase_at_once) {
+            (true, _) => List::ErasableWaiting,
+            (false, true) => List::ErasePending,
+            (false, false) => List::Erasable,
+        };
+        self.file(block, list);
     }
 
     pub fn list_of(&self, block: u32) -> Option<List> {

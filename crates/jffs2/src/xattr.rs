@@ -274,11 +274,16 @@ impl<M: Mtd> Jffs2<M> {
         }
         let (prefix, rest) = Space::JFFS2.split(name)?;
         let xid = self.put_value(prefix, rest, value)?;
+        self.replace_ref(ino, xid, old.map(|(old, _)| old))
+    }
+
+    /// Gives the inode a value in place of an old one.
+    fn replace_ref(&mut self, ino: u32, xid: u32, old: Option<u32>) -> Result<(), Jffs2Error> {
         if let Err(error) = self.put_ref(ino, xid, 0, For::Write) {
             self.release_value(xid)?;
             return Err(error);
         }
-        old.map_or(Ok(()), |(old, _)| self.end_ref(ino, old))
+        old.map_or(Ok(()), |old| self.end_ref(ino, old))
     }
 
     /// A value of which one more is used: one that is there already, or a new one.

@@ -154,10 +154,7 @@ impl Args {
         .map_err(ExportError::from)?;
         let stopper = server.stopper();
         ctrlc::set_handler(move || stopper.stop()).map_err(ExportError::from)?;
-        let uri = match server.address() {
-            Address::Unix(path) => format!("nbd+unix:///{name}?socket={}", path.display()),
-            Address::Tcp(socket) => format!("nbd://{socket}/{name}"),
-        };
+        let uri = uri(server.address(), &name);
         let end = if self.once {
             "the last client leaves, or Ctrl-C"
         } else {
@@ -165,6 +162,13 @@ impl Args {
         };
         print(&format!("{uri}\n{size}, until {end}\n"))?;
         Ok(server.wait().map_err(ExportError::from)?)
+    }
+}
+
+fn uri(address: &Address, name: &str) -> String {
+    match address {
+        Address::Unix(path) => format!("nbd+unix:///{name}?socket={}", path.display()),
+        Address::Tcp(socket) => format!("nbd://{socket}/{name}"),
     }
 }
 

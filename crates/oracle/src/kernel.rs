@@ -240,6 +240,18 @@ fn module_name(path: &str) -> String {
 /// Archives a tree of regular files, in the order of their paths.
 fn pack(tree: &Path, to: &Path) -> Result<(), OracleError> {
     let mut archive = Archive::new(BufWriter::new(File::create(to).at(to)?));
+    for path in files_below(tree)? {
+        let mut content = File::open(&path).at(&path)?;
+        let length = content.metadata().at(&path)?.len();
+        let inside = path.strip_prefix(tree).unwrap_or(&path);
+        archive
+            .file(inside, 0o644, length, &mut content)
+            .at(&path)?;
+    }
+    archive.finish().map(drop).at(to)
+}
+
+fn files_below(tree: &Path) -> Result<BTreeSet<PathBuf>, OracleError> {
     let mut pending = vec![tree.to_path_buf()];
     let mut files = BTreeSet::new();
     while let Some(directory) = pending.pop() {
@@ -252,15 +264,7 @@ fn pack(tree: &Path, to: &Path) -> Result<(), OracleError> {
             }
         }
     }
-    for path in files {
-        let mut content = File::open(&path).at(&path)?;
-        let length = content.metadata().at(&path)?.len();
-        let inside = path.strip_prefix(tree).unwrap_or(&path);
-        archive
-            .file(inside, 0o644, length, &mut content)
-            .at(&path)?;
-    }
-    archive.finish().map(drop).at(to)
+    Ok(files)
 }
 
 #[cfg(test)]

@@ -328,16 +328,8 @@ impl<M: Mtd> Ubi<M> {
     /// Divides the good blocks: volumes, UBI's own, the spare ones for those that go bad.
     fn reserve(&mut self, found: &Found) -> Result<(), UbiError> {
         let good = self.flash.shape.pebs - self.bad;
-        let volumes: u64 = self
-            .volumes
-            .values()
-            .map(|volume| u64::from(volume.record.reserved))
-            .sum();
-        let memory = match self.options.memory {
-            Memory::Scan => 0,
-            Memory::Fastmap => 2 * Pools::blocks_needed(&self.flash.shape),
-            Memory::Log(options) => crate::log::blocks_needed(&self.flash.shape, options)?,
-        };
+        let volumes = self.reserved_lebs();
+        let memory = self.memory_blocks()?;
         let needed = volumes
             + u64::from(RESERVED)
             + u64::from(memory)
@@ -353,6 +345,22 @@ impl<M: Mtd> Ubi<M> {
         self.available = good - needed as u32;
         self.top_up_spare();
         Ok(())
+    }
+
+    fn reserved_lebs(&self) -> u64 {
+        let volumes = self.volumes.values();
+        volumes
+            .map(|volume| u64::from(volume.record.reserved))
+            .sum()
+    }
+
+    /// Blocks that fastmap or log need.
+    fn memory_blocks(&self) -> Result<u32, UbiError> {
+        Ok(match self.options.memory {
+            Memory::Scan => 0,
+            Memory::Fastmap => 2 * Pools::blocks_needed(&self.flash.shape),
+            Memory::Log(options) => crate::log::blocks_needed(&self.flash.shape, options)?,
+        })
     }
 
     /// Keeps as many spare blocks as there should be, as far as blocks are available.

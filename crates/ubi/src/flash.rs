@@ -102,16 +102,27 @@ impl<M: Mtd> Flash<M> {
             if length == unit {
                 seen.add(self.read_page(page, Some(part))?);
             } else {
-                if self.cached.is_none_or(|(cached, _)| cached != page) {
-                    self.cached = None;
-                    self.cached = Some((page, self.read_page(page, None)?));
-                }
-                seen.add(self.cached.map(|(_, seen)| seen).unwrap_or_default());
-                part.copy_from_slice(&self.page[within..within + length]);
+                seen.add(self.read_within(page, within, part)?);
             }
             (at, rest) = (at + length as u32, tail);
         }
         Ok(seen)
+    }
+
+    /// Reads a part of a page, which stays in memory.
+    fn read_within(
+        &mut self,
+        page: Page,
+        within: usize,
+        part: &mut [u8],
+    ) -> Result<Seen, MtdError> {
+        if self.cached.is_none_or(|(cached, _)| cached != page) {
+            self.cached = None;
+            self.cached = Some((page, self.read_page(page, None)?));
+        }
+
+        part.copy_from_slice(&self.page[within..within + part.len()]);
+        Ok(self.cached.map(|(_, seen)| seen).unwrap_or_default())
     }
 
     /// What follows begins when all before has ended.

@@ -43,27 +43,7 @@ impl Shape {
         let page = geometry.page;
         let peb_bytes = geometry.block_bytes();
         let header = HEADER_BYTES as u32;
-        let vid_offset = match headers {
-            Headers::Linux => header.next_multiple_of(geometry.write_unit.max(1)),
-            Headers::At(offset) => offset,
-            Headers::None => 0,
-        };
-        let fits = vid_offset >= header
-            && vid_offset < peb_bytes
-            && vid_offset % page <= page.saturating_sub(header);
-        let fits = fits || headers == Headers::None;
-        require(
-            fits,
-            "offset of the volume header",
-            vid_offset.into(),
-            "64 bytes or more, within a page of an erase block",
-        )?;
-        require(
-            vid_offset.is_multiple_of(8),
-            "offset of the volume header",
-            vid_offset.into(),
-            "a multiple of 8",
-        )?;
+        let vid_offset = vid_offset(geometry, headers)?;
         let data_offset = if headers == Headers::None {
             0
         } else {
@@ -90,6 +70,35 @@ impl Shape {
     pub fn has_headers(&self) -> bool {
         self.data_offset > 0
     }
+}
+
+/// Where volume headers lie, checked against the geometry.
+fn vid_offset(geometry: &Geometry, headers: Headers) -> Result<u32, UbiError> {
+    let page = geometry.page;
+    let peb_bytes = geometry.block_bytes();
+    let header = HEADER_BYTES as u32;
+    let vid_offset = match headers {
+        Headers::Linux => header.next_multiple_of(geometry.write_unit.max(1)),
+        Headers::At(offset) => offset,
+        Headers::None => 0,
+    };
+    let fits = vid_offset >= header
+        && vid_offset < peb_bytes
+        && vid_offset % page <= page.saturating_sub(header);
+    let fits = fits || headers == Headers::None;
+    require(
+        fits,
+        "offset of the volume header",
+        vid_offset.into(),
+        "64 bytes or more, within a page of an erase block",
+    )?;
+    require(
+        vid_offset.is_multiple_of(8),
+        "offset of the volume header",
+        vid_offset.into(),
+        "a multiple of 8",
+    )?;
+    Ok(vid_offset)
 }
 
 #[cfg(test)]

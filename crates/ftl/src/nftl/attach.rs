@@ -263,13 +263,10 @@ impl<M: Mtd> Nftl<M> {
         let mut damaged = Vec::new();
         for (chain, candidate) in (0..).zip(chains) {
             let Some(candidate) = candidate else { continue };
-            let mut damage = candidate.damaged;
+            let damage =
+                candidate.damaged | self.adopt_units(chain, &candidate.units, found, marked);
             for &unit in &candidate.units {
                 used[unit as usize] = true;
-                self.units.append(chain, unit);
-                self.adopt_unit(unit, found[unit as usize]);
-                // Linux would not take a unit without an erase mark for one in use.
-                damage |= !marked[unit as usize];
             }
             if self.adopt_sectors(chain, &candidate.units, damage)? {
                 damaged.push(chain);
@@ -281,6 +278,18 @@ impl<M: Mtd> Nftl<M> {
             self.adopt_unused(unit, found[unit as usize], marked[unit as usize])?;
         }
         Ok(damaged)
+    }
+
+    /// Takes over the units of a chain. Returns whether one is damaged.
+    fn adopt_units(&mut self, chain: u16, units: &[u16], found: &[Found], marked: &[bool]) -> bool {
+        let mut damage = false;
+        for &unit in units {
+            self.units.append(chain, unit);
+            self.adopt_unit(unit, found[unit as usize]);
+            // Linux would not take a unit without an erase mark for one in use.
+            damage |= !marked[unit as usize];
+        }
+        damage
     }
 
     /// A unit of a chain.

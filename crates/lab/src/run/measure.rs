@@ -205,15 +205,19 @@ impl<'a> Server<'a> {
                 self.survive(&request, error)?;
                 return Err(self.stopped(&request, error));
             }
-            self.served += 1;
-            if self.served.is_multiple_of(WATCH_EVERY) {
-                watch(Progress {
-                    phase: self.phase,
-                    share: self.served as f64 / total as f64,
-                });
-            }
+            self.count_served(total, watch);
         }
         Ok(())
+    }
+
+    fn count_served(&mut self, total: u64, watch: &mut dyn FnMut(Progress)) {
+        self.served += 1;
+        if self.served.is_multiple_of(WATCH_EVERY) {
+            watch(Progress {
+                phase: self.phase,
+                share: self.served as f64 / total as f64,
+            });
+        }
     }
 
     /// Serves the workload to its end.

@@ -66,10 +66,8 @@ impl Workloads {
         document: &mut Document,
     ) -> Result<(WorkloadDescription, Vec<Setting>), DescriptionError> {
         let mut section = document.section("workload");
-        let names: Vec<(&str, usize)> = self
-            .0
-            .iter()
-            .enumerate()
+        let names: Vec<(&str, usize)> = (0..)
+            .zip(&self.0)
             .map(|(at, kind)| (kind.name, at))
             .collect();
         let chosen = section.choice("type", &names, 0)?;

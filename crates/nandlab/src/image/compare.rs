@@ -48,23 +48,22 @@ impl Diff {
         if self.json {
             json(&found)?;
         } else {
-            let line = |side, path: &dyn std::fmt::Display, what: &[String]| match side {
-                Side::First => format!("- {path}\n"),
-                Side::Second => format!("+ {path}\n"),
-                Side::Both => format!("~ {path}: {}\n", what.join("; ")),
-            };
-            print(
-                &found
-                    .iter()
-                    .map(|one| line(one.side, &one.path, &one.what))
-                    .collect::<String>(),
-            )?;
+            print(&found.iter().map(line).collect::<String>())?;
         }
         Ok(if found.is_empty() {
             Status::Done
         } else {
             Status::Problem
         })
+    }
+}
+
+fn line(one: &nandlab_image::diff::Difference) -> String {
+    let path = &one.path;
+    match one.side {
+        Side::First => format!("- {path}\n"),
+        Side::Second => format!("+ {path}\n"),
+        Side::Both => format!("~ {path}: {}\n", one.what.join("; ")),
     }
 }
 

@@ -75,15 +75,8 @@ fn hex(bytes: &[u8]) -> String {
 
 fn described(entry: &Entry) -> Described {
     let text = |bytes: &[u8]| Shown(bytes.to_vec()).to_string();
-    let target = match &entry.node {
-        Node::Symlink { target } => Some(text(target)),
-        Node::Link { to } => Some(Shown::path(to).to_string()),
-        _ => None,
-    };
-    let device = match entry.node {
-        Node::Character { device } | Node::Block { device } => Some(device),
-        _ => None,
-    };
+    let target = target(&entry.node);
+    let device = device(&entry.node);
     Described {
         path: Shown::path(&entry.path).to_string(),
         kind: kind(&entry.node).0,
@@ -99,6 +92,21 @@ fn described(entry: &Entry) -> Described {
             .iter()
             .map(|(name, value)| (text(name), hex(value)))
             .collect(),
+    }
+}
+
+fn target(node: &Node) -> Option<String> {
+    match node {
+        Node::Symlink { target } => Some(Shown(target.to_vec()).to_string()),
+        Node::Link { to } => Some(Shown::path(to).to_string()),
+        _ => None,
+    }
+}
+
+fn device(node: &Node) -> Option<(u32, u32)> {
+    match *node {
+        Node::Character { device } | Node::Block { device } => Some(device),
+        _ => None,
     }
 }
 
@@ -237,23 +245,25 @@ impl Ls {
             json(volumes)?;
             return Ok(Status::Done);
         }
-        let line = |one: &UbiVolume| match self.long {
-            true => {
-                format!(
-                    "{:>3} {:<7} {:>6} {:>12} {:<8} {}\n",
-                    one.id,
-                    one.kind,
-                    one.lebs.1,
-                    one.bytes,
-                    one.holds.unwrap_or("-"),
-                    one.name
-                )
-            }
-            false => format!("{}\n", one.name),
-        };
+        let line = |one| volume_line(one, self.long);
         print(&volumes.iter().map(line).collect::<String>())?;
         Ok(Status::Done)
     }
+}
+
+fn volume_line(one: &UbiVolume, long: bool) -> String {
+    if !long {
+        return format!("{}\n", one.name);
+    }
+    format!(
+        "{:>3} {:<7} {:>6} {:>12} {:<8} {}\n",
+        one.id,
+        one.kind,
+        one.lebs.1,
+        one.bytes,
+        one.holds.unwrap_or("-"),
+        one.name
+    )
 }
 
 /// Lists everything below a path; gives what could not be listed.

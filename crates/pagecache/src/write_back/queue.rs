@@ -169,26 +169,23 @@ impl Queue {
         let mut merged = self.remove(first, into)?;
         let mut count = 1;
         while merged.node == NodeType::Data {
-            let Some(place) = self
-                .files
-                .get(&merged.ino)
-                .and_then(|places| places.first())
-                .copied()
-            else {
+            let Some((place, next)) = self.next_of(&merged, bytes) else {
                 break;
             };
-            let Some(next) = self.elements.get(&place).copied() else {
-                break;
-            };
-            let goes_on = next.node == NodeType::Data && next.offset() == merged.limit();
-            if !goes_on || next.limit() - merged.offset() > bytes {
-                break;
-            }
             self.remove(place, into);
             merged.end = next.limit() - merged.page * PAGE;
             count += 1;
         }
         Some((merged, count))
+    }
+
+    /// The next element of a file that goes on where `merged` ends, within so many bytes.
+    fn next_of(&self, merged: &FlashBh, bytes: u64) -> Option<(u64, FlashBh)> {
+        let place = *self.files.get(&merged.ino)?.first()?;
+        let next = *self.elements.get(&place)?;
+        let goes_on = next.node == NodeType::Data && next.offset() == merged.limit();
+        let fits = goes_on && next.limit() - merged.offset() <= bytes;
+        fits.then_some((place, next))
     }
 
     fn remove(&mut self, place: u64, into: &mut Vec<u8>) -> Option<FlashBh> {

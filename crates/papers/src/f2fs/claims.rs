@@ -48,11 +48,8 @@ fn benchmarks(runs: &Runs, base: usize) -> Claim {
 /// far ahead.
 fn on_phone(runs: &Runs, base: usize, state: usize) -> Claim {
     let cells = phone(runs, base, state);
-    let both = |cell: &PhoneCell| {
-        [cell.published, cell.here].map(|pair| PhoneCell::improvement(pair, cell.rate))
-    };
     let agrees = |cell: &PhoneCell| {
-        let [published, here] = both(cell);
+        let [published, here] = improvements(cell);
         let ratio = once(1.0 + here);
         if published >= 0.05 {
             ratio.above(1.0)
@@ -71,10 +68,15 @@ fn on_phone(runs: &Runs, base: usize, state: usize) -> Claim {
         ),
         Verdict::all(cells.iter().map(agrees)),
         listed(cells.iter().map(|cell| {
-            let [published, here] = both(cell).map(|better| better * 100.0);
+            let [published, here] = improvements(cell).map(|better| better * 100.0);
             format!("{} {here:+.0} % (published {published:+.0} %)", cell.key)
         })),
     )
+}
+
+/// The improvement of F2FS as published, and here.
+fn improvements(cell: &PhoneCell) -> [f64; 2] {
+    [cell.published, cell.here].map(|pair| PhoneCell::improvement(pair, cell.rate))
 }
 
 fn bimodal(runs: &Runs, threaded: bool) -> Claim {

@@ -224,28 +224,6 @@ fn over_time(runs: &Runs) -> Exhibit {
 }
 
 fn sustained(runs: &Runs, base: usize) -> Exhibit {
-    let row = |run: &Sustained| {
-        let end = run.end();
-        let steady = if run.is_steady() {
-            "steady"
-        } else {
-            "not steady"
-        };
-        vec![
-            run.case.name.into(),
-            format!("{:.2}", end.rate() / 1e6),
-            steady.into(),
-            format!("{} MiB", run.written() >> 20),
-            format!("{:.2}", end.pages.taken as f64 * 4096.0 / end.bytes as f64),
-            format!(
-                "{:.2}",
-                end.pages.programmed as f64 / end.pages.taken.max(1) as f64
-            ),
-            run.moved().to_string(),
-            run.counts.threaded.to_string(),
-            run.counts.cleaned.to_string(),
-        ]
-    };
     Exhibit::table(
         format!("Sustained random write: {}", BASES[base].name),
         "MB/s of the last three windows. Steady: these differ by at most 5 %, and the translation \
@@ -261,8 +239,31 @@ fn sustained(runs: &Runs, base: usize) -> Exhibit {
             "blocks in holes",
             "sections cleaned",
         ],
-        runs.sustained[base].iter().map(row),
+        runs.sustained[base].iter().map(sustained_row),
     )
+}
+
+fn sustained_row(run: &Sustained) -> Vec<String> {
+    let end = run.end();
+    let steady = if run.is_steady() {
+        "steady"
+    } else {
+        "not steady"
+    };
+    vec![
+        run.case.name.into(),
+        format!("{:.2}", end.rate() / 1e6),
+        steady.into(),
+        format!("{} MiB", run.written() >> 20),
+        format!("{:.2}", end.pages.taken as f64 * 4096.0 / end.bytes as f64),
+        format!(
+            "{:.2}",
+            end.pages.programmed as f64 / end.pages.taken.max(1) as f64
+        ),
+        run.moved().to_string(),
+        run.counts.threaded.to_string(),
+        run.counts.cleaned.to_string(),
+    ]
 }
 
 fn device_bars(runs: &Runs) -> Exhibit {
@@ -311,23 +312,6 @@ fn devices(runs: &Runs) -> Exhibit {
 }
 
 fn idle(runs: &Runs) -> Exhibit {
-    let row = |(pauses, seeds): (&Pauses, &Vec<Waited>)| {
-        let ms = |figure: &dyn Fn(&Waited) -> f64| {
-            sample(seeds, figure).reported(|ms| format!("{ms:.1}"))
-        };
-        let count = |count: fn(&Waited) -> u64| {
-            format!("{:.0}", sample(seeds, |run| count(run) as f64).mean)
-        };
-        vec![
-            pauses.name.into(),
-            ms(&|run| run.per_mille(500)),
-            ms(&|run| run.per_mille(990)),
-            ms(&|run| run.per_mille(999)),
-            ms(&Waited::longest),
-            count(|run| run.counts.cleaned),
-            count(|run| run.counts.cleaned_background),
-        ]
-    };
     Exhibit::table(
         "Cleaning in gaps",
         "Bursts of 8 MiB: 4 KiB at random and an fsync, each; 396 MiB of files on 768 MiB, page \
@@ -342,8 +326,24 @@ fn idle(runs: &Runs) -> Exhibit {
             "sections cleaned while a write waits",
             "in the background",
         ],
-        PAUSES.iter().zip(&runs.idle).map(row),
+        PAUSES.iter().zip(&runs.idle).map(idle_row),
     )
+}
+
+fn idle_row((pauses, seeds): (&Pauses, &Vec<Waited>)) -> Vec<String> {
+    let ms =
+        |figure: &dyn Fn(&Waited) -> f64| sample(seeds, figure).reported(|ms| format!("{ms:.1}"));
+    let count =
+        |count: fn(&Waited) -> u64| format!("{:.0}", sample(seeds, |run| count(run) as f64).mean);
+    vec![
+        pauses.name.into(),
+        ms(&|run| run.per_mille(500)),
+        ms(&|run| run.per_mille(990)),
+        ms(&|run| run.per_mille(999)),
+        ms(&Waited::longest),
+        count(|run| run.counts.cleaned),
+        count(|run| run.counts.cleaned_background),
+    ]
 }
 
 fn tree_bars(runs: &Runs) -> Exhibit {

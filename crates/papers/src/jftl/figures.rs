@@ -28,20 +28,24 @@ pub fn figure(cells: &Cells, bench: Bench) -> Exhibit {
         of: (Quantity::Memory, Quantity::Rate),
         series: MODES[..PUBLISHED]
             .iter()
-            .map(|mode| {
-                let points = bench
-                    .points()
-                    .iter()
-                    .zip(cells.curve(bench, phase, mode))
-                    .map(|(x, y)| (*x as f64, y));
-                (mode.name.to_string(), points.collect())
-            })
+            .map(|mode| curve(cells, bench, phase, mode))
             .collect(),
     };
     Exhibit::Figures(
         format!("Figure {}: {bench}", bench.figure()),
         bench.phases().map(plot).into(),
     )
+}
+
+fn curve(
+    cells: &Cells,
+    bench: Bench,
+    phase: &str,
+    mode: &crate::runs::Variant,
+) -> (String, Vec<(f64, f64)>) {
+    let points = bench.points().iter().zip(cells.curve(bench, phase, mode));
+    let points = points.map(|(x, y)| (*x as f64, y));
+    (mode.name.to_string(), points.collect())
 }
 
 /// The same as numbers.

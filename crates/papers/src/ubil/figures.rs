@@ -300,17 +300,15 @@ pub fn difference(cells: &Cells, chip: &ChipSpec) -> Exhibit {
 pub fn open(cells: &Cells) -> Exhibit {
     let row = |name: &str, option: Option<usize>| {
         let values = PHASES.iter().map(|(phase, _)| {
-            let of = |system: usize| {
-                cells
-                    .at(system, option)
-                    .unwrap_or_else(|| cells.of(system))
-                    .rate(phase)
-            };
+            let (ubi, ubil) = (
+                rate_of(cells, UBI, option, phase),
+                rate_of(cells, UBIL, option, phase),
+            );
             format!(
                 "{} / {} / {:+.1} %",
-                rate(of(UBI)),
-                rate(of(UBIL)),
-                (of(UBIL) / of(UBI) - 1.0) * 100.0
+                rate(ubi),
+                rate(ubil),
+                (ubil / ubi - 1.0) * 100.0
             )
         });
         line(name, values)
@@ -326,4 +324,10 @@ pub fn open(cells: &Cells) -> Exhibit {
         line("", names),
         [row("as in the table", None)].into_iter().chain(options),
     )
+}
+
+/// The rate with an option, or as in the table where the option does not concern the system.
+fn rate_of(cells: &Cells, system: usize, option: Option<usize>, phase: &str) -> f64 {
+    let cell = cells.at(system, option);
+    cell.unwrap_or_else(|| cells.of(system)).rate(phase)
 }

@@ -356,21 +356,26 @@ pub fn encode_commit(commit: u64, entries: &[Entry], compress: bool) -> Vec<u8> 
     }
     let packed = if compress { deflate(&raw) } else { None };
     let stored = packed.as_deref().unwrap_or(&raw);
-    let mut bytes = Vec::with_capacity(COMMIT_HEADER + stored.len());
-    for field in [
-        COMMIT_MAGIC,
-        VERSION,
-        u32::from(packed.is_some()),
+    let mut bytes = commit_header(
+        commit,
         entries.len() as u32,
         stored.len() as u32,
-    ] {
+        packed.is_some(),
+    );
+    let sum = crc_of(&[&bytes, stored]);
+    bytes.extend(sum.to_be_bytes());
+    bytes.extend_from_slice(stored);
+    bytes
+}
+
+/// The header without its checksum.
+fn commit_header(commit: u64, entries: u32, stored: u32, packed: bool) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(COMMIT_HEADER + stored as usize);
+    for field in [COMMIT_MAGIC, VERSION, u32::from(packed), entries, stored] {
         bytes.extend(field.to_be_bytes());
     }
     bytes.extend(commit.to_be_bytes());
     bytes.resize(COMMIT_HEADER - 4, 0);
-    let sum = crc_of(&[&bytes, stored]);
-    bytes.extend(sum.to_be_bytes());
-    bytes.extend_from_slice(stored);
     bytes
 }
 

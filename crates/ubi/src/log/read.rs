@@ -98,19 +98,7 @@ fn pair<M: Mtd>(flash: &mut Flash<M>) -> Result<Option<Tops>, MtdError> {
     let Some(ends) = ends(flash)? else {
         return Ok(None);
     };
-    let mut hurt = false;
-    let mut newest: Option<(usize, Super)> = None;
-    for (which, peb) in ends.into_iter().enumerate() {
-        let (entry, flips) = newest_entry(flash, peb)?;
-        hurt |= flips;
-        if let Some(entry) = entry
-            && newest
-                .as_ref()
-                .is_none_or(|(_, other)| entry.number > other.number)
-        {
-            newest = Some((which, entry));
-        }
-    }
+    let (newest, hurt) = newest_of(flash, ends)?;
     let Some((which, current)) = newest.filter(|(_, entry)| entry.superblock == Superblock::Pair)
     else {
         return Ok(None);
@@ -126,6 +114,27 @@ fn pair<M: Mtd>(flash: &mut Flash<M>) -> Result<Option<Tops>, MtdError> {
         hurt,
         lost,
     }))
+}
+
+/// The newest entry of the two blocks, and whether bits had flipped.
+fn newest_of<M: Mtd>(
+    flash: &mut Flash<M>,
+    ends: [u32; 2],
+) -> Result<(Option<(usize, Super)>, bool), MtdError> {
+    let mut hurt = false;
+    let mut newest: Option<(usize, Super)> = None;
+    for (which, peb) in ends.into_iter().enumerate() {
+        let (entry, flips) = newest_entry(flash, peb)?;
+        hurt |= flips;
+        if let Some(entry) = entry
+            && newest
+                .as_ref()
+                .is_none_or(|(_, other)| entry.number > other.number)
+        {
+            newest = Some((which, entry));
+        }
+    }
+    Ok((newest, hurt))
 }
 
 /// The first and the last good block.

@@ -66,11 +66,7 @@ impl<M: Mtd> Ubi<M> {
             let at = block.next.unwrap_or(0);
             match self.flash.write_data(block.peb, at, &entry) {
                 Ok(()) => {
-                    let pair = self.pair()?;
-                    pair.blocks[which].next =
-                        Some(at + shape.page).filter(|next| *next < shape.leb_bytes);
-                    pair.newest = which;
-                    return Ok(());
+                    return self.note_entry(which, at + shape.page);
                 }
                 // The page is lost; the next attempt erases the block.
                 Err(error) if is_wear(&error) => self.pair()?.blocks[which].next = None,
@@ -78,6 +74,14 @@ impl<M: Mtd> Ubi<M> {
             }
         }
         self.lose_super(which)
+    }
+
+    fn note_entry(&mut self, which: usize, next: u32) -> Result<(), UbiError> {
+        let end = self.flash.shape.leb_bytes;
+        let pair = self.pair()?;
+        pair.blocks[which].next = Some(next).filter(|next| *next < end);
+        pair.newest = which;
+        Ok(())
     }
 
     /// The entry as on flash, numbered, in these super blocks.

@@ -289,15 +289,7 @@ impl Benchmark for Run {
 
     /// The calls of one record.
     fn item(&mut self, pass: Pass, n: u64, calls: &mut Calls) {
-        let (number, version) = match pass {
-            Pass::Write(version) => (n, Some(version)),
-            Pass::Read => (n, None),
-            Pass::RandomRead => (self.order.place(n), None),
-            Pass::RandomWrite => (self.order.place(n), Some(AT_RANDOM)),
-            Pass::BackwardRead => (self.spec.records() - 1 - n, None),
-            Pass::RecordRewrite => (0, Some(RECORD + n as u32)),
-            Pass::StrideRead => (self.stride.draw(), None),
-        };
+        let (number, version) = self.place(pass, n);
         let offset = number * self.spec.record;
         let length = self.spec.record;
         let Some(version) = version else {
@@ -312,6 +304,21 @@ impl Benchmark for Run {
     /// The name that the program gives it.
     fn name(&self, _: FileId) -> String {
         "iozone.tmp".into()
+    }
+}
+
+impl Run {
+    /// The record of a call, and the version that it writes.
+    fn place(&mut self, pass: Pass, n: u64) -> (u64, Option<u32>) {
+        match pass {
+            Pass::Write(version) => (n, Some(version)),
+            Pass::Read => (n, None),
+            Pass::RandomRead => (self.order.place(n), None),
+            Pass::RandomWrite => (self.order.place(n), Some(AT_RANDOM)),
+            Pass::BackwardRead => (self.spec.records() - 1 - n, None),
+            Pass::RecordRewrite => (0, Some(RECORD + n as u32)),
+            Pass::StrideRead => (self.stride.draw(), None),
+        }
     }
 }
 

@@ -27,6 +27,18 @@ pub struct Traffic {
     pub bytes_written: u64,
 }
 
+impl Traffic {
+    pub(super) fn add(&mut self, is_write: bool, times: u64, bytes: u64) {
+        if is_write {
+            self.writes += times;
+            self.bytes_written += bytes;
+        } else {
+            self.reads += times;
+            self.bytes_read += bytes;
+        }
+    }
+}
+
 /// What passed below the file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Below {

@@ -122,13 +122,7 @@ impl Stream {
                 let traffic = below.parts.entry(region).or_default();
                 let times = u64::from(met.insert(region));
                 let bytes = (sectors.end - sectors.start) * self.sector;
-                if is_write {
-                    (traffic.writes, traffic.bytes_written) =
-                        (traffic.writes + times, traffic.bytes_written + bytes);
-                } else {
-                    (traffic.reads, traffic.bytes_read) =
-                        (traffic.reads + times, traffic.bytes_read + bytes);
-                }
+                traffic.add(is_write, times, bytes);
                 if is_write && self.stage == Stage::Play {
                     writes.add(region, sectors);
                 }

@@ -114,18 +114,24 @@ impl<'a> Recorded<'a> {
         let last = run[run.len() - 1].offset / BLOCK;
         let places = place(first)..place(last) + 1;
         let blocks: u64 = run.iter().map(|request| request.length / BLOCK).sum();
-        let mut drawn = BTreeSet::new();
-        while (drawn.len() as u64) < blocks.min(places.len() as u64) {
-            self.drawn += 1;
-            let at = mix(SEED, self.drawn) % places.len() as u64;
-            drawn.insert(self.data[places.start + at as usize]);
-        }
+        let drawn = self.draw(blocks, places);
         let written = drawn.into_iter().map(|block| Request {
             offset: block * BLOCK,
             length: BLOCK,
             ..run[0]
         });
         requests.extend(written);
+    }
+
+    /// Draws so many of a file's blocks.
+    fn draw(&mut self, blocks: u64, places: std::ops::Range<usize>) -> BTreeSet<u64> {
+        let mut drawn = BTreeSet::new();
+        while (drawn.len() as u64) < blocks.min(places.len() as u64) {
+            self.drawn += 1;
+            let at = mix(SEED, self.drawn) % places.len() as u64;
+            drawn.insert(self.data[places.start + at as usize]);
+        }
+        drawn
     }
 }
 
