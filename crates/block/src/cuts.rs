@@ -77,20 +77,27 @@ impl Record {
                     .filter(|(lba, _)| keep(*lba))
                     .try_for_each(|(lba, part)| disk.write(lba, part))
             }
-            Self::Discard { lba, sectors } => {
-                let end = lba.0.saturating_add(*sectors);
-                let piece = sectors.div_ceil(DISCARD_PIECES).max(1);
-                let starts = (0..DISCARD_PIECES)
-                    .map(|i| lba.0.saturating_add(i * piece))
-                    .take_while(|start| *start < end);
-                starts
-                    .filter(|start| keep(Lba(*start)))
-                    .try_for_each(|start| disk.discard(Lba(start), piece.min(end - start)))
-            }
+            Self::Discard { lba, sectors } => discard_torn(disk, *lba, *sectors, keep),
             Self::Remap { .. } => self.apply(disk),
             Self::Flush => Ok(()),
         }
     }
+}
+
+fn discard_torn(
+    disk: &mut impl BlockDevice,
+    lba: Lba,
+    sectors: u64,
+    mut keep: impl FnMut(Lba) -> bool,
+) -> Result<(), BlockError> {
+    let end = lba.0.saturating_add(sectors);
+    let piece = sectors.div_ceil(DISCARD_PIECES).max(1);
+    let starts = (0..DISCARD_PIECES)
+        .map(|i| lba.0.saturating_add(i * piece))
+        .take_while(|start| *start < end);
+    starts
+        .filter(|start| keep(Lba(*start)))
+        .try_for_each(|start| disk.discard(Lba(start), piece.min(end - start)))
 }
 
 /// The name of one state: with the log and the seed it makes that state again.

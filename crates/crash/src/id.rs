@@ -74,18 +74,22 @@ impl fmt::Display for Id {
         let Some(kept) = &self.kept else {
             return Ok(());
         };
-        f.write_str("@")?;
-        for (i, run) in kept.chunk_by(|a, b| a + 1 == *b).enumerate() {
-            let comma = if i == 0 { "" } else { "," };
-            let first = run[0];
-            if run.len() == 1 {
-                write!(f, "{comma}{first}")?
-            } else {
-                write!(f, "{comma}{first}-{}", first + run.len() - 1)?
-            }
-        }
-        Ok(())
+        write_kept(kept, f)
     }
+}
+
+fn write_kept(kept: &[usize], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str("@")?;
+    for (i, run) in kept.chunk_by(|a, b| a + 1 == *b).enumerate() {
+        let comma = if i == 0 { "" } else { "," };
+        let first = run[0];
+        if run.len() == 1 {
+            write!(f, "{comma}{first}")?
+        } else {
+            write!(f, "{comma}{first}-{}", first + run.len() - 1)?
+        }
+    }
+    Ok(())
 }
 
 impl FromStr for Id {

@@ -201,13 +201,7 @@ impl<D: BlockDevice> Ext<D> {
         inode: &mut Inode,
         index: u32,
     ) -> Result<(), ExtError> {
-        for slot in index.min(DIRECT)..DIRECT {
-            let block = core::mem::take(&mut inode.block[slot as usize]);
-            if block != 0 {
-                self.give_back(number, inode, block)?;
-                self.breathe(number, inode)?;
-            }
-        }
+        self.trim_direct(number, inode, index)?;
         let n = u64::from(self.store.layout.pointers());
         let mut first = u64::from(DIRECT);
         for levels in 1..=3u32 {
@@ -224,6 +218,17 @@ impl<D: BlockDevice> Ext<D> {
             first = end;
         }
         self.put_inode(number, inode)
+    }
+
+    fn trim_direct(&mut self, number: u32, inode: &mut Inode, index: u32) -> Result<(), ExtError> {
+        for slot in index.min(DIRECT)..DIRECT {
+            let block = core::mem::take(&mut inode.block[slot as usize]);
+            if block != 0 {
+                self.give_back(number, inode, block)?;
+                self.breathe(number, inode)?;
+            }
+        }
+        Ok(())
     }
 
     /// Gives back what a block of block pointers leads to from its `from`th on; says whether it

@@ -362,21 +362,22 @@ impl<D: BlockDevice> Ext<D> {
             return Err(Errno::Invalid.into());
         }
         let balance = i32::from(twin.is_dir()) - i32::from(inode.is_dir());
+        self.check_exchange(from, to, balance)?;
+        self.point_entry(&source, other, twin.kind().map_or(0, FileType::number))?;
+        self.point_entry(&target, moved, inode.kind().map_or(0, FileType::number))?;
+        let gained = if from == to { 0 } else { balance };
+        self.touch_dir(from, gained)?;
+        self.touch_dir(to, -gained)?;
+        self.finish_move(from, to, moved)?;
+        self.finish_move(to, from, other)
+    }
+
+    fn check_exchange(&mut self, from: u32, to: u32, balance: i32) -> Result<(), ExtError> {
         if from != to {
             self.check_links(from, balance > 0)?;
             self.check_links(to, balance < 0)?;
         }
-        self.point_entry(&source, other, twin.kind().map_or(0, FileType::number))?;
-        self.point_entry(&target, moved, inode.kind().map_or(0, FileType::number))?;
-        let (gained, lost) = if from == to {
-            (0, 0)
-        } else {
-            (balance, -balance)
-        };
-        self.touch_dir(from, gained)?;
-        self.touch_dir(to, lost)?;
-        self.finish_move(from, to, moved)?;
-        self.finish_move(to, from, other)
+        Ok(())
     }
 }
 

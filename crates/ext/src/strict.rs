@@ -148,7 +148,11 @@ impl<D: BlockDevice> Ext<D> {
         let Some((first, _)) = runs.first() else {
             return Err(wrong("length", 0, "that of a journal"));
         };
-        let bytes = self.store.block(*first)?;
+        self.check_log(*first, mapped)
+    }
+
+    fn check_log(&mut self, first: u32, mapped: u32) -> Result<(), ExtError> {
+        let bytes = self.store.block(first)?;
         let is_empty = nandlab_jbd::check_superblock(bytes, mapped)?;
         match is_empty || self.store.layout.incompat & incompat::RECOVER != 0 {
             true => Ok(()),

@@ -278,9 +278,8 @@ impl<D: BlockDevice> F2fs<D> {
         }
         let index = first + u32::from(owner.slot);
         let slot = self.slot(ino, index, false)?;
-        Ok(slot
-            .filter(|slot| slot.addr == addr && slot.nid == owner.nid)
-            .map(|_| (ino, index)))
+        let found = slot.is_some_and(|slot| slot.addr == addr && slot.nid == owner.nid);
+        Ok(found.then_some((ino, index)))
     }
 }
 

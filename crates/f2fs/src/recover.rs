@@ -173,14 +173,7 @@ impl<D: BlockDevice> F2fs<D> {
         self.reserve(1)?;
         self.place_node(ino, ino, 0, false)?;
         let bytes = self.node_mut(ino)?;
-        bytes[..inode::EXTENT].copy_from_slice(&found[..inode::EXTENT]);
-        bytes[inode::SLOTS..shape.slots_at()]
-            .copy_from_slice(&found[inode::SLOTS..shape.slots_at()]);
-        bytes[inode::INLINE] = found[inode::INLINE] & (inode::INLINE_XATTR | inode::EXTRA_ATTR);
-        put64(bytes, inode::SIZE, 0);
-        put64(bytes, inode::BLOCKS, 1);
-        put32(bytes, inode::LINKS, 1);
-        put32(bytes, inode::XATTR_NID, 0);
+        copy_fields(bytes, found, shape.slots_at());
         Ok(())
     }
 
@@ -423,4 +416,15 @@ impl<D: BlockDevice> F2fs<D> {
         }
         Ok(())
     }
+}
+
+/// Takes over the fields of an inode that has no contents yet.
+fn copy_fields(bytes: &mut [u8], found: &[u8], slots_at: usize) {
+    bytes[..inode::EXTENT].copy_from_slice(&found[..inode::EXTENT]);
+    bytes[inode::SLOTS..slots_at].copy_from_slice(&found[inode::SLOTS..slots_at]);
+    bytes[inode::INLINE] = found[inode::INLINE] & (inode::INLINE_XATTR | inode::EXTRA_ATTR);
+    put64(bytes, inode::SIZE, 0);
+    put64(bytes, inode::BLOCKS, 1);
+    put32(bytes, inode::LINKS, 1);
+    put32(bytes, inode::XATTR_NID, 0);
 }

@@ -53,6 +53,15 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
+    /// Marks a cluster as used. False if it was already.
+    fn take(&mut self, cluster: u32) -> bool {
+        let bit = 1 << (cluster % 64);
+        let word = &mut self.used[cluster as usize / 64];
+        let free = *word & bit == 0;
+        *word |= bit;
+        free
+    }
+
     fn fix(&mut self, fix: Fix) {
         if self.repairing {
             self.fixes.push(fix);
@@ -123,17 +132,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             walk.report.add(Finding::InUse);
         }
         if let Some(sector) = layout.backup {
-            let boot = self.store.metadata(0)?.to_vec();
-            let copy = self.store.metadata(sector)?;
-            let state = layout.state_offset();
-            let differs = |at: &usize| {
-                let bits = if *at == state { !IN_USE } else { 0xFF };
-                (boot[*at] ^ copy[*at]) & bits != 0
-            };
-            if let Some(offset) = (0..512).find(differs) {
-                walk.report.add(Finding::Backup { sector, offset });
-                walk.fix(Fix::Backup(sector));
-            }
+            self.check_backup(walk, sector)?;
         }
         self.check_marks(walk)?;
         let found = self.table.value(&mut self.store, 0)?;
@@ -142,6 +141,22 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
                 found,
                 expected: layout.media,
             });
+        }
+        Ok(())
+    }
+
+    fn check_backup(&mut self, walk: &mut Walk, sector: u32) -> Result<(), FatError> {
+        let layout = self.store.layout;
+        let boot = self.store.metadata(0)?.to_vec();
+        let copy = self.store.metadata(sector)?;
+        let state = layout.state_offset();
+        let differs = |at: &usize| {
+            let bits = if *at == state { !IN_USE } else { 0xFF };
+            (boot[*at] ^ copy[*at]) & bits != 0
+        };
+        if let Some(offset) = (0..512).find(differs) {
+            walk.report.add(Finding::Backup { sector, offset });
+            walk.fix(Fix::Backup(sector));
         }
         Ok(())
     }
@@ -200,13 +215,10 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         };
         let mut at = start;
         loop {
-            let word = at as usize / 64;
-            let bit = 1 << (at % 64);
-            if walk.used[word] & bit != 0 {
+            if !walk.take(at) {
                 followed.trouble = Some(Trouble::Crossed { cluster: at });
                 return Ok(followed);
             }
-            walk.used[word] |= bit;
             followed.clusters += 1;
             if directory && followed.clusters <= most.max(1) {
                 followed.list.push(at);

@@ -306,11 +306,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         while self.slot_place(dir, first + need - 1)?.is_none() {
             self.grow_dir(dir, first + need)?;
         }
-        let mut place = 0;
-        for (index, slot) in (first..).zip(&slots) {
-            place = self.slot_place(dir, index)?.ok_or(Errno::NoSpace)?;
-            self.store.put_slot(place, slot)?;
-        }
+        let place = self.put_slots(dir, first, &slots)?;
         if first + need > end {
             self.end_at(dir, first + need)?;
         }
@@ -323,6 +319,16 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             slot,
             name: units.into(),
         })
+    }
+
+    /// Writes the slots of an entry. Returns the place of the last.
+    fn put_slots(&mut self, dir: Ino, first: u32, slots: &[Slot]) -> Result<u64, FatError> {
+        let mut place = 0;
+        for (index, slot) in (first..).zip(slots) {
+            place = self.slot_place(dir, index)?.ok_or(Errno::NoSpace)?;
+            self.store.put_slot(place, slot)?;
+        }
+        Ok(place)
     }
 
     /// A short name that no other entry of the directory has, and none that the medium may have

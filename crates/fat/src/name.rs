@@ -137,20 +137,7 @@ pub(crate) fn show(short: &Short, case: u8) -> Vec<u16> {
             .iter()
             .rposition(|byte| *byte != b' ')
             .map_or(0, |last| last + 1);
-        let shown = bytes[..end].iter().map(|byte| {
-            let c = if *byte < 0x20 || matches!(*byte, b'.' | b'/') {
-                '_'
-            } else {
-                from_oem(*byte)
-            };
-            let c = if lower {
-                single(c.to_lowercase(), c)
-            } else {
-                c
-            };
-            // Every character of the code page is one unit.
-            u32::from(c) as u16
-        });
+        let shown = bytes[..end].iter().map(|byte| unit(*byte, lower));
         shown.collect()
     };
     let mut base = *short;
@@ -164,6 +151,21 @@ pub(crate) fn show(short: &Short, case: u8) -> Vec<u16> {
         name.extend(ext);
     }
     name
+}
+
+/// A byte of a short name as it is shown. Every character of the code page is one unit.
+fn unit(byte: u8, lower: bool) -> u16 {
+    let c = if byte < 0x20 || matches!(byte, b'.' | b'/') {
+        '_'
+    } else {
+        from_oem(byte)
+    };
+    let c = if lower {
+        single(c.to_lowercase(), c)
+    } else {
+        c
+    };
+    u32::from(c) as u16
 }
 
 /// What ties the slots of a long name to their short name.
@@ -302,6 +304,16 @@ fn numbered(
             return Some(short);
         }
     }
+    hashed(short, base, units, taken)
+}
+
+/// A short name with a hash of the long one, as Linux makes it after nine numbers.
+fn hashed(
+    mut short: Short,
+    base: usize,
+    units: &[u16],
+    taken: impl Fn(&Short) -> bool,
+) -> Option<Short> {
     let bytes: Vec<u8> = units.iter().flat_map(|unit| unit.to_le_bytes()).collect();
     let hash = crc32fast::hash(&bytes);
     let at = base.min(2);

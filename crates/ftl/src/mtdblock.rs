@@ -243,6 +243,11 @@ impl<M: Mtd> MtdBlock<M> {
                 Err(error) => return Err(self.fault(error)),
             }
         };
+        self.give_up(block, failed)
+    }
+
+    /// Loses a block that cannot be written.
+    fn give_up(&mut self, block: u32, failed: MtdError) -> Result<(), BlockError> {
         self.cache.block = None;
         self.bad[block as usize] = true;
         self.mtd.mark_bad(Block(block)).map_err(|e| self.fault(e))?;

@@ -338,34 +338,45 @@ impl<M: Mtd> Jffs2<M> {
     ) -> Result<FileType, Jffs2Error> {
         let inode = self.load(ino)?;
         let kind = inode.kind;
-        let size = inode.size;
-        let shortened = inode.shortened;
         if kind == FileType::Directory && ino != ROOT && inode.metadata.is_none() {
             report.add(Finding::Bare { ino });
         }
         if kind == FileType::File {
-            report.bytes += u64::from(size);
-            if let Some(expected) = shortened.filter(|expected| *expected > size) {
-                report.add(Finding::Short {
-                    ino,
-                    found: size,
-                    expected,
-                });
-            }
-            if let Some((lost, ranges)) = doubtful(self.load(ino)?)
-                && !ranges.is_empty()
-            {
-                report.add(Finding::Missing { ino, ranges, lost });
-            }
-            if unpack {
-                self.read_all(ino, size)?;
-            }
+            self.check_contents(ino, unpack, report)?;
         }
         for name in self.list_attributes(ino)? {
             self.get_attribute(ino, &name)?;
         }
         debug_assert!(ino != ROOT || kind == FileType::Directory || self.links(ROOT) == 1);
         Ok(kind)
+    }
+
+    fn check_contents(
+        &mut self,
+        ino: u32,
+        unpack: bool,
+        report: &mut Report,
+    ) -> Result<(), Jffs2Error> {
+        let inode = self.load(ino)?;
+        let size = inode.size;
+        let shortened = inode.shortened;
+        report.bytes += u64::from(size);
+        if let Some(expected) = shortened.filter(|expected| *expected > size) {
+            report.add(Finding::Short {
+                ino,
+                found: size,
+                expected,
+            });
+        }
+        if let Some((lost, ranges)) = doubtful(self.load(ino)?)
+            && !ranges.is_empty()
+        {
+            report.add(Finding::Missing { ino, ranges, lost });
+        }
+        if unpack {
+            self.read_all(ino, size)?;
+        }
+        Ok(())
     }
 
     /// Compares the names in all directories with the types of their inodes. A mount trusts the
@@ -381,7 +392,6 @@ impl<M: Mtd> Jffs2<M> {
         let directories = kinds.iter().filter(|(_, kind)| **kind == KIND_DIRECTORY);
         for dir in directories.map(|(ino, _)| *ino) {
             for dent in self.load(dir)?.dents.from(0) {
-                let name = &dent.name;
                 let ino = dent.ino;
                 seen.inodes.insert(ino);
                 // An inode that cannot be read is reported by itself.
@@ -394,12 +404,7 @@ impl<M: Mtd> Jffs2<M> {
                 if expected == KIND_DIRECTORY
                     && let Some(first) = parents.insert(ino, dir)
                 {
-                    report.add(Finding::TwoParents {
-                        dir,
-                        name: name.to_vec(),
-                        ino,
-                        first,
-                    });
+                    report.add(two_parents(dir, dent, first));
                 }
             }
             self.let_go();
@@ -432,6 +437,16 @@ impl<M: Mtd> Jffs2<M> {
             self.read_range(ino, from, &mut data)?;
         }
         Ok(())
+    }
+}
+
+/// The finding for a directory that a second name leads to.
+fn two_parents(dir: u32, dent: &crate::inode::Dent, first: u32) -> Finding {
+    Finding::TwoParents {
+        dir,
+        name: dent.name.to_vec(),
+        ino: dent.ino,
+        first,
     }
 }
 

@@ -204,13 +204,7 @@ impl<M: Mtd> Flash<M> {
                 .map_err(|(page_at, error)| fate(error, page_at));
         }
         if self.waiting_len == 0 {
-            let in_page = at % self.geometry.page;
-            if in_page > 0 {
-                self.load(Page(at / self.geometry.page))
-                    .map_err(Append::Flash)?;
-                self.waiting[..in_page as usize].copy_from_slice(&self.last[..in_page as usize]);
-            }
-            (self.waiting_at, self.waiting_len) = (at - in_page, in_page as usize);
+            self.begin_page(at)?;
         }
         let len: usize = parts.iter().map(|part| part.len()).sum();
         let byte = if self.is_buffered() { 0 } else { 0xFF };
@@ -218,6 +212,18 @@ impl<M: Mtd> Flash<M> {
         for part in parts.iter().copied().chain([padding]) {
             self.fill(part)?;
         }
+        Ok(())
+    }
+
+    /// Starts the buffer at the page of `at`, with the bytes before it.
+    fn begin_page(&mut self, at: u32) -> Result<(), Append> {
+        let in_page = at % self.geometry.page;
+        if in_page > 0 {
+            self.load(Page(at / self.geometry.page))
+                .map_err(Append::Flash)?;
+            self.waiting[..in_page as usize].copy_from_slice(&self.last[..in_page as usize]);
+        }
+        (self.waiting_at, self.waiting_len) = (at - in_page, in_page as usize);
         Ok(())
     }
 

@@ -321,6 +321,11 @@ impl<M: Mtd> Jffs2<M> {
             }
             from = left.start;
         }
+        to = self.widen_right(ino, high, to)?;
+        Ok((from, to.min(size.max(end))))
+    }
+
+    fn widen_right(&mut self, ino: u32, high: u32, mut to: u32) -> Result<u32, Jffs2Error> {
         while let Some(right) = self
             .load(ino)?
             .tree
@@ -332,7 +337,7 @@ impl<M: Mtd> Jffs2<M> {
             }
             to = right.end;
         }
-        Ok((from, to.min(size.max(end))))
+        Ok(to)
     }
 
     fn is_hole(&mut self, at: u32) -> Result<bool, Jffs2Error> {

@@ -132,6 +132,15 @@ pub(crate) struct Inode {
 }
 
 impl Inode {
+    /// Ends the file where its nodes end.
+    pub fn shorten(&mut self) {
+        let end = self.tree.end();
+        self.shortened = Some(self.size).filter(|size| *size > end);
+        self.size = self.size.min(end);
+    }
+}
+
+impl Inode {
     /// A directory without a node of its own.
     pub fn bare_directory() -> Self {
         Self {

@@ -397,9 +397,7 @@ impl<M: Mtd> Jffs2<M> {
         // What is missing at the end was never there or is lost: Linux shortens the file, too.
         inode.doubt = inode.doubt.or_else(|| self.lost_page(ino, inode));
         if inode.doubt.is_none() {
-            let end = inode.tree.end();
-            inode.shortened = Some(inode.size).filter(|size| *size > end);
-            inode.size = inode.size.min(end);
+            inode.shorten();
         }
         self.apply_effects(&effects)
     }

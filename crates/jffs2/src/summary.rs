@@ -182,16 +182,7 @@ pub(crate) fn start(e: Endian, last: &[u8; SUMMARY_MARKER], block_bytes: u32) ->
 /// The entries of a list that begins at `at` of its block and ends with it, and the clean marker's
 /// bytes. Nothing where anything is wrong with it.
 pub(crate) fn read(e: Endian, node: &[u8], at: u32) -> Option<(u32, Vec<Entry>)> {
-    let Place::Node(head) = Head::read(e, node.first_chunk::<HEAD>()?) else {
-        return None;
-    };
-    let raw = RawSummary::read(e, node.first_chunk::<SUMMARY>()?)?;
-    if head.kind != kind::SUMMARY
-        || raw.len as usize != node.len()
-        || format::crc(&node[SUMMARY..]) != raw.data_crc
-    {
-        return None;
-    }
+    let raw = checked(e, node)?;
     let mut rest = &node[SUMMARY..node.len() - SUMMARY_MARKER];
     let mut end = raw.marker;
     let mut entries = Vec::new();
@@ -206,6 +197,21 @@ pub(crate) fn read(e: Endian, node: &[u8], at: u32) -> Option<(u32, Vec<Entry>)>
         entries.push(entry);
     }
     (end <= at).then_some((raw.marker, entries))
+}
+
+/// The head of a summary whose length and checksum are right.
+fn checked(e: Endian, node: &[u8]) -> Option<RawSummary> {
+    let Place::Node(head) = Head::read(e, node.first_chunk::<HEAD>()?) else {
+        return None;
+    };
+    let raw = RawSummary::read(e, node.first_chunk::<SUMMARY>()?)?;
+    if head.kind != kind::SUMMARY
+        || raw.len as usize != node.len()
+        || format::crc(&node[SUMMARY..]) != raw.data_crc
+    {
+        return None;
+    }
+    Some(raw)
 }
 
 fn entry_of(e: Endian, bytes: &[u8]) -> Option<(Entry, &[u8])> {

@@ -155,13 +155,16 @@ impl Args {
         let stopper = server.stopper();
         ctrlc::set_handler(move || stopper.stop()).map_err(ExportError::from)?;
         let uri = uri(server.address(), &name);
-        let end = if self.once {
-            "the last client leaves, or Ctrl-C"
-        } else {
-            "Ctrl-C"
-        };
+        let end = self.end();
         print(&format!("{uri}\n{size}, until {end}\n"))?;
         Ok(server.wait().map_err(ExportError::from)?)
+    }
+
+    fn end(&self) -> &'static str {
+        match self.once {
+            true => "the last client leaves, or Ctrl-C",
+            false => "Ctrl-C",
+        }
     }
 }
 

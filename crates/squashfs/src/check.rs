@@ -166,18 +166,7 @@ impl<D: BlockDevice> Check<'_, D> {
             self.path.truncate(level.path);
             match level.listing.next(&mut self.fs.media) {
                 Ok(Some(entry)) => {
-                    if !self.path.is_empty() {
-                        self.path.push(b'/');
-                    }
-                    self.path.extend(&entry.name);
-                    if check_name(&entry.name).is_err() {
-                        let path = self.path.clone();
-                        self.report.add(Finding::Name { path });
-                    }
-                    match self.fs.entry_inode(&entry) {
-                        Ok(inode) => self.inode(&inode),
-                        Err(error) => self.unread("inode", error),
-                    }
+                    self.take_entry(&entry);
                 }
                 Ok(None) => self.leave(),
                 Err(error) => {
@@ -188,6 +177,21 @@ impl<D: BlockDevice> Check<'_, D> {
         }
         self.counts();
         Ok(())
+    }
+
+    fn take_entry(&mut self, entry: &crate::dir::Entry) {
+        if !self.path.is_empty() {
+            self.path.push(b'/');
+        }
+        self.path.extend(&entry.name);
+        if check_name(&entry.name).is_err() {
+            let path = self.path.clone();
+            self.report.add(Finding::Name { path });
+        }
+        match self.fs.entry_inode(entry) {
+            Ok(inode) => self.inode(&inode),
+            Err(error) => self.unread("inode", error),
+        }
     }
 
     fn unread(&mut self, what: &'static str, error: SquashError) {

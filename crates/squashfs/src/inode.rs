@@ -259,12 +259,7 @@ impl<D: BlockDevice> Media<D> {
 
     /// The attributes of an inode, as callers see them.
     pub fn attr(&mut self, inode: &Inode) -> Result<Attr> {
-        let (size, sparse) = match inode.node {
-            Node::File(file) => (file.size, file.sparse.min(file.size)),
-            Node::Directory(directory) => (u64::from(directory.len), 0),
-            Node::Symlink { len, .. } => (len.into(), 0),
-            _ => (0, 0),
-        };
+        let (size, sparse) = size(&inode.node);
         let time = Time::new(inode.mtime.into());
         Ok(Attr {
             ino: inode.ino,
@@ -284,6 +279,16 @@ impl<D: BlockDevice> Media<D> {
             ctime: time,
             btime: None,
         })
+    }
+}
+
+/// The length of an inode, and the bytes of its holes.
+fn size(node: &Node) -> (u64, u64) {
+    match node {
+        Node::File(file) => (file.size, file.sparse.min(file.size)),
+        Node::Directory(directory) => (u64::from(directory.len), 0),
+        Node::Symlink { len, .. } => ((*len).into(), 0),
+        _ => (0, 0),
     }
 }
 

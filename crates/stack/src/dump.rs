@@ -267,11 +267,12 @@ pub fn save(path: &Path, format: DumpFormat, chip: &mut Chip) -> Result<(), Dump
         })?;
         out.write_all(bytes).map_err(in_file)?;
     }
-    out.into_inner()
-        .map_err(|e| in_file(e.into_error()))?
-        .sync_all()
-        .map_err(in_file)?;
+    sync(out).map_err(in_file)?;
     Ok(scratch.persist(path)?)
+}
+
+fn sync(out: BufWriter<&std::fs::File>) -> io::Result<()> {
+    out.into_inner().map_err(|e| e.into_error())?.sync_all()
 }
 
 /// Blocks as the dump has them.

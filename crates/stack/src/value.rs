@@ -39,13 +39,7 @@ impl Value {
             DeValue::Array(list) => {
                 Self::List(list.iter().map(|item| Self::of(item.get_ref())).collect())
             }
-            DeValue::Table(table) => {
-                let pair =
-                    |(key, value): (&toml::Spanned<DeString<'_>>, &toml::Spanned<DeValue<'_>>)| {
-                        (key.get_ref().to_string(), Self::of(value.get_ref()))
-                    };
-                Self::Table(table.iter().map(pair).collect())
-            }
+            DeValue::Table(table) => Self::Table(table.iter().map(pair).collect()),
             DeValue::Datetime(_) => Self::Other,
         }
     }
@@ -57,6 +51,12 @@ impl Value {
             _ => None,
         }
     }
+}
+
+fn pair(
+    (key, value): (&toml::Spanned<DeString<'_>>, &toml::Spanned<DeValue<'_>>),
+) -> (String, Value) {
+    (key.get_ref().to_string(), Value::of(value.get_ref()))
 }
 
 fn integer(n: &DeInteger<'_>) -> Option<i64> {

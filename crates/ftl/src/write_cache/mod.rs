@@ -146,6 +146,20 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
     fn recover(&mut self) -> Result<(), CacheError> {
         let mut tags = self.store.tags()?;
         tags.sort_unstable_by_key(|&(slot, tag)| (tag.page, tag.sequence, slot));
+        self.clear_old(&tags)?;
+        // Of each page the last one is the newest.
+        tags.reverse();
+        tags.dedup_by_key(|&mut (_, tag)| tag.page);
+        tags.sort_unstable_by_key(|&(slot, _)| slot);
+        for (slot, tag) in tags {
+            self.slots.fill(slot, tag.page, tag.discarded);
+            self.policy.written(tag.page, true);
+        }
+        Ok(())
+    }
+
+    /// Clears all but the newest of several slots for one page.
+    fn clear_old(&mut self, tags: &[(u32, format::Tag)]) -> Result<(), CacheError> {
         for pair in tags
             .windows(2)
             .filter(|pair| pair[0].1.page == pair[1].1.page)
@@ -158,14 +172,6 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
                 });
             }
             self.store.clear(pair[0].0).map_err(CacheError::Nvram)?;
-        }
-        // Of each page the last one is the newest.
-        tags.reverse();
-        tags.dedup_by_key(|&mut (_, tag)| tag.page);
-        tags.sort_unstable_by_key(|&(slot, _)| slot);
-        for (slot, tag) in tags {
-            self.slots.fill(slot, tag.page, tag.discarded);
-            self.policy.written(tag.page, true);
         }
         Ok(())
     }

@@ -107,16 +107,28 @@ pub fn create(
     {
         if let Err(why) = fs.setxattr(made.ino, of, list, SetXattr::Any, by.now) {
             // Without its list it would let others in than it should.
-            if is_dir {
-                fs.rmdir(dir, name, by.now)
-            } else {
-                fs.unlink(dir, name, by.now)
-            }?;
-            fs.forget(made.ino, 1);
+            remove(fs, dir, name, &made, by)?;
             return Err(why);
         }
     }
     fs.getattr(made.ino)
+}
+
+fn remove(
+    fs: &mut dyn FileSystem,
+    dir: Ino,
+    name: &[u8],
+    made: &Attr,
+    by: Caller,
+) -> Result<(), Errno> {
+    let is_dir = made.kind == FileType::Directory;
+    if is_dir {
+        fs.rmdir(dir, name, by.now)
+    } else {
+        fs.unlink(dir, name, by.now)
+    }?;
+    fs.forget(made.ino, 1);
+    Ok(())
 }
 
 #[cfg(test)]

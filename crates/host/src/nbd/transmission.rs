@@ -90,13 +90,7 @@ impl Session<'_> {
         } = *request;
         let (allowed, beyond) = match command {
             command::READ => (0, errno::INVALID),
-            command::FLUSH => {
-                return if flags & !command_flags::FUA == 0 {
-                    Ok(())
-                } else {
-                    Err(errno::INVALID)
-                };
-            }
+            command::FLUSH if flags & !command_flags::FUA == 0 => return Ok(()),
             command::WRITE => (0, errno::NO_SPACE),
             command::TRIM => (0, errno::INVALID),
             command::WRITE_ZEROES => (command_flags::NO_HOLE, errno::NO_SPACE),

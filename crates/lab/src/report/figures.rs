@@ -147,10 +147,7 @@ fn fit(label: &str, quantity: Quantity, groups: Vec<Vec<f64>>) -> Axis {
 fn latency(runs: &[RunResult], names: &[String]) -> Section {
     let mut body = Vec::new();
     for operation in operations(runs) {
-        let rows: Vec<(usize, &HostRow)> = (runs.iter().enumerate())
-            .filter_map(|(at, run)| Some((at, run.operation(&operation)?)))
-            .filter(|(_, row)| row.latency.buckets.iter().any(|bucket| bucket.1 > 0))
-            .collect();
+        let rows = rows_of(runs, &operation);
         if rows.is_empty() {
             continue;
         }
@@ -171,6 +168,14 @@ fn latency(runs: &[RunResult], names: &[String]) -> Section {
         title: "Latency".into(),
         body,
     }
+}
+
+/// The rows of an operation that has latencies, with the numbers of their runs.
+fn rows_of<'a>(runs: &'a [RunResult], operation: &str) -> Vec<(usize, &'a HostRow)> {
+    (runs.iter().enumerate())
+        .filter_map(|(at, run)| Some((at, run.operation(operation)?)))
+        .filter(|(_, row)| row.latency.buckets.iter().any(|bucket| bucket.1 > 0))
+        .collect()
 }
 
 fn histogram(title: &str, rows: &[(usize, &HostRow)], names: &[String]) -> Element {

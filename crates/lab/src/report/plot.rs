@@ -88,10 +88,9 @@ impl Plot {
         let mut marks = self.frame();
         let mut ends = Vec::new();
         for series in &self.series {
-            let columns = match series.mark {
-                Mark::Points => self.columns(series, series.points.len().div_ceil(POINTS), true),
-                _ => self.columns(series, series.points.len().div_ceil(COLUMNS), false),
-            };
+            let dots = matches!(series.mark, Mark::Points);
+            let most = if dots { POINTS } else { COLUMNS };
+            let columns = self.columns(series, series.points.len().div_ceil(most), dots);
             ends.extend(
                 columns
                     .iter()

@@ -72,13 +72,19 @@ impl Workloads {
             .collect();
         let chosen = section.choice("type", &names, 0)?;
         let kind = self.0[chosen];
+        self.refuse_others(&kind, &mut section)?;
+        let workload = (kind.take)(&mut section)?;
+        Ok((workload, section.finish()?))
+    }
+
+    /// Refuses keys that only other kinds have.
+    fn refuse_others(&self, kind: &Kind, section: &mut Section) -> Result<(), DescriptionError> {
         for other in self.0.iter().filter(|other| other.name != kind.name) {
             let foreign = |key: &&&'static str| !kind.keys.contains(key);
             let keys: Vec<&'static str> = other.keys.iter().filter(foreign).copied().collect();
             section.inapplicable(&keys, &format!("type = \"{}\"", other.name))?;
         }
-        let workload = (kind.take)(&mut section)?;
-        Ok((workload, section.finish()?))
+        Ok(())
     }
 }
 

@@ -140,10 +140,12 @@ impl Queue {
             && start <= waiting.end
             && waiting.start <= end
         {
-            (waiting.start, waiting.end) = (waiting.start.min(start), waiting.end.max(end));
+            waiting.start = waiting.start.min(start);
+            waiting.end = waiting.end.max(end);
             return;
         }
-        (pinned.elements, pinned.last) = (pinned.elements + 1, self.next);
+        pinned.elements += 1;
+        pinned.last = self.next;
         self.append(FlashBh {
             node: NodeType::Data,
             ino,

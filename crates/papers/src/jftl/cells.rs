@@ -181,24 +181,7 @@ pub struct Cells(Runs<Place, Cell>);
 
 impl Cells {
     pub fn run(watch: Watch<'_>) -> Result<Self, PaperError> {
-        let figures = [Bench::Bonnie, Bench::Iozone]
-            .into_iter()
-            .flat_map(|bench| {
-                bench
-                    .points()
-                    .iter()
-                    .map(move |point| (bench, *point, None))
-            });
-        let open = LOOKED_AT.into_iter().flat_map(|(bench, point)| {
-            let fits = move |option: &usize| bench == Bench::Iozone || !OPTIONS[*option].2;
-            (0..OPTIONS.len())
-                .filter(fits)
-                .map(move |option| (bench, point, Some(option)))
-        });
-        let mut wanted: Vec<Place> = figures
-            .chain(open)
-            .flat_map(|(bench, point, option)| MODES.map(|mode| (bench, point, option, mode)))
-            .collect();
+        let mut wanted = wanted();
         wanted.sort_by_key(|(bench, point, ..)| (*bench != Bench::Bonnie, u64::MAX - point));
         Ok(Self(Runs::all(wanted, (watch, "cells"), cell)?))
     }
@@ -221,6 +204,28 @@ impl Cells {
             .map(|point| self.of(bench, *point, mode).bandwidth(phase))
             .collect()
     }
+}
+
+/// The cells of both figures, and of all options where they are looked at.
+fn wanted() -> Vec<Place> {
+    let figures = [Bench::Bonnie, Bench::Iozone]
+        .into_iter()
+        .flat_map(|bench| {
+            bench
+                .points()
+                .iter()
+                .map(move |point| (bench, *point, None))
+        });
+    let open = LOOKED_AT.into_iter().flat_map(|(bench, point)| {
+        let fits = move |option: &usize| bench == Bench::Iozone || !OPTIONS[*option].2;
+        (0..OPTIONS.len())
+            .filter(fits)
+            .map(move |option| (bench, point, Some(option)))
+    });
+    figures
+        .chain(open)
+        .flat_map(|(bench, point, option)| MODES.map(|mode| (bench, point, option, mode)))
+        .collect()
 }
 
 fn cell((bench, point, option, mode): &Place) -> Result<Cell, PaperError> {

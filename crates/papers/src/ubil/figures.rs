@@ -313,9 +313,8 @@ pub fn open(cells: &Cells) -> Exhibit {
         });
         line(name, values)
     };
-    let options = OPTIONS
-        .iter()
-        .enumerate()
+    let options = (0..)
+        .zip(&OPTIONS)
         .map(|(at, (name, _))| row(name, Some(at)));
     let names = PHASES.iter().map(|(_, name)| name.to_string());
     Exhibit::table(

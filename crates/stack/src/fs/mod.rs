@@ -308,13 +308,7 @@ impl FsDescription {
         let first = self.place.start * Self::SECTOR;
         let start = first / sector;
         if !first.is_multiple_of(sector) || start >= geometry.sectors {
-            let sectors = geometry.sectors;
-            let expected = format!("a place on the disk of {sectors} sectors of {sector} bytes");
-            let found = self.place.start.to_string();
-            return Err(self
-                .section
-                .refuse("start-sector", &found, &expected)
-                .into());
+            return Err(self.beyond(&geometry));
         }
         let room = (geometry.sectors - start) * sector;
         let size = self.place.size.unwrap_or(room);
@@ -326,6 +320,16 @@ impl FsDescription {
             return Err(self.section.refuse("size", &found, &expected).into());
         }
         Ok(Partition::new(disk, Lba(start), size / sector)?)
+    }
+
+    /// The error for a start sector that is no place on the disk.
+    fn beyond(&self, geometry: &nandlab_block::BlockGeometry) -> FsError {
+        let sectors = geometry.sectors;
+        let sector = geometry.sector;
+        let expected = format!("a place on the disk of {sectors} sectors of {sector} bytes");
+        let found = self.place.start.to_string();
+        let section = &self.section;
+        section.refuse("start-sector", &found, &expected).into()
     }
 
     /// Makes the file system.

@@ -195,11 +195,7 @@ impl<'a> Cursor<'a> {
     fn volume(&mut self) -> Result<FmVolume, FieldError> {
         let (at, bytes) = self.take(VOLUME, "volume")?;
         value(at, "volume magic", be32(bytes, 0), VOLUME_MAGIC)?;
-        let kind = match bytes[8] {
-            3 => VolumeKind::Dynamic,
-            4 => VolumeKind::Static,
-            other => return Err(rule(false, at + 8, "volume type", other, "3 or 4").unwrap_err()),
-        };
+        let kind = kind(at, bytes[8])?;
         let (eba_at, eba) = self.take(8, "map")?;
         value(eba_at, "map magic", be32(eba, 0), EBA_MAGIC)?;
         let (_, map) = self.take((be32(eba, 4) as usize).saturating_mul(4), "map")?;
@@ -209,13 +205,21 @@ impl<'a> Cursor<'a> {
             data_pad: be32(bytes, 12),
             used_ebs: be32(bytes, 16),
             last_bytes: be32(bytes, 20),
-            // Linux's "unmapped" is -1; it takes any negative number for it.
-            map: map
-                .chunks_exact(4)
-                .map(|peb| be32(peb, 0))
-                .map(|peb| (peb <= i32::MAX as u32).then_some(peb))
-                .collect(),
+            map: map.chunks_exact(4).map(mapped).collect(),
         })
+    }
+}
+
+/// The block of an entry. Linux's "unmapped" is -1; it takes any negative number for it.
+fn mapped(entry: &[u8]) -> Option<u32> {
+    Some(be32(entry, 0)).filter(|peb| *peb <= i32::MAX as u32)
+}
+
+fn kind(at: u32, found: u8) -> Result<VolumeKind, FieldError> {
+    match found {
+        3 => Ok(VolumeKind::Dynamic),
+        4 => Ok(VolumeKind::Static),
+        other => Err(rule(false, at + 8, "volume type", other, "3 or 4").unwrap_err()),
     }
 }
 

@@ -49,15 +49,13 @@ impl<M: Mtd> Ubi<M> {
             match self.try_commit(&reserved, plan) {
                 Ok(true) => return self.sync(),
                 Ok(false) => {
-                    self.log()?.tainted.extend(&reserved);
-                    reserved.iter().for_each(|&peb| self.wear.queue(peb, false));
+                    self.taint(&reserved, false)?;
                     failed = true;
                 }
                 // Given up: from now on each attach scans.
                 Err(_) if matches!(self.kept, Kept::Scan) => return self.sync(),
                 Err(UbiError::Mtd(error)) if is_wear(&error) => {
-                    self.log()?.tainted.extend(&reserved);
-                    reserved.iter().for_each(|&peb| self.wear.queue(peb, true));
+                    self.taint(&reserved, true)?;
                     failed = true;
                 }
                 Err(error) => return Err(error),
@@ -65,6 +63,13 @@ impl<M: Mtd> Ubi<M> {
         }
         self.read_only = Some("no commit could be written");
         Err(UbiError::ReadOnly("no commit could be written"))
+    }
+
+    /// Queues the blocks of a commit that failed.
+    fn taint(&mut self, reserved: &[u32], worn: bool) -> Result<(), UbiError> {
+        self.log()?.tainted.extend(reserved);
+        reserved.iter().for_each(|&peb| self.wear.queue(peb, worn));
+        Ok(())
     }
 
     fn plan_commit(&mut self, failed: bool) -> Result<Plan, UbiError> {

@@ -251,29 +251,13 @@ impl Super {
 
 impl Entry {
     fn encode(&self, peb: u32, bytes: &mut [u8]) {
-        let vid = &self.vid;
         put(bytes, 0, &peb.to_be_bytes());
         bytes[4] = ROLES
             .iter()
             .position(|role| *role == self.role)
             .unwrap_or(0) as u8;
         if self.role == Role::Mapped {
-            bytes[5] = 1 + u8::from(vid.kind == VolumeKind::Static);
-            bytes[6] = u8::from(vid.copy);
-            bytes[7] = vid.compat;
-            let fields = [
-                vid.volume,
-                vid.lnum,
-                vid.data_size,
-                vid.used_ebs,
-                vid.data_pad,
-                vid.data_crc,
-            ];
-            (12..)
-                .step_by(4)
-                .zip(fields)
-                .for_each(|(at, field)| put(bytes, at, &field.to_be_bytes()));
-            put(bytes, 40, &vid.sqnum.to_be_bytes());
+            put_vid(&self.vid, bytes);
         }
         put(bytes, 8, &self.ec.to_be_bytes());
         let sum = crc(&bytes[..60]);
@@ -341,6 +325,25 @@ impl Entry {
         }
         Ok((peb, Self { role, ec, vid }))
     }
+}
+
+fn put_vid(vid: &VidHeader, bytes: &mut [u8]) {
+    bytes[5] = 1 + u8::from(vid.kind == VolumeKind::Static);
+    bytes[6] = u8::from(vid.copy);
+    bytes[7] = vid.compat;
+    let fields = [
+        vid.volume,
+        vid.lnum,
+        vid.data_size,
+        vid.used_ebs,
+        vid.data_pad,
+        vid.data_crc,
+    ];
+    (12..)
+        .step_by(4)
+        .zip(fields)
+        .for_each(|(at, field)| put(bytes, at, &field.to_be_bytes()));
+    put(bytes, 40, &vid.sqnum.to_be_bytes());
 }
 
 /// Bytes of a commit of that many blocks, uncompressed.

@@ -333,13 +333,7 @@ impl<M: Mtd> Ubi<M> {
             State::Free => Role::Free,
             State::Bad => Role::Bad,
             State::Used | State::Scrub | State::Protected | State::Stuck => match log.vid(peb) {
-                Some(vid) => {
-                    return Entry {
-                        role: Role::Mapped,
-                        ec,
-                        vid,
-                    };
-                }
+                Some(vid) => return mapped(ec, vid),
                 None => Role::Dirty,
             },
             State::Queued | State::Asleep => Role::Dirty,
@@ -352,6 +346,15 @@ impl<M: Mtd> Ubi<M> {
             ec,
             vid: VidHeader::default(),
         }
+    }
+}
+
+/// The entry of a block that holds the logical block of this header.
+fn mapped(ec: u32, vid: VidHeader) -> Entry {
+    Entry {
+        role: Role::Mapped,
+        ec,
+        vid,
     }
 }
 

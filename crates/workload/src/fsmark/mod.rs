@@ -160,23 +160,27 @@ impl FsMark {
         for first in (0..spec.loops).map(|number| number * count) {
             script.pass(FILES, (Pass::Make, first), count);
             script.calls(SYNC, spec.sync.has_sync().then_some(FileCall::Sync));
-            let fsync = |backwards| (Pass::Fsync { backwards }, first);
-            match spec.sync {
-                FsMarkSync::None | FsMarkSync::PerFile => {}
-                FsMarkSync::Everything => script.pass(SYNC, fsync(false), 1),
-                FsMarkSync::Reverse | FsMarkSync::EverythingReverse => {
-                    script.pass(SYNC, fsync(true), count)
-                }
-                FsMarkSync::InOrder | FsMarkSync::EverythingInOrder => {
-                    script.pass(SYNC, fsync(false), count)
-                }
-            }
+            plan_sync(&mut script, spec.sync, first, count);
             if !spec.keep {
                 script.pass(REMOVE, (Pass::Remove, first), count);
             }
         }
         let contents = Contents::new(spec.seed);
         Ok(Self(Scripted::new(script, contents, spec)))
+    }
+}
+
+fn plan_sync(script: &mut Script<(Pass, u64)>, sync: FsMarkSync, first: u64, count: u64) {
+    let fsync = |backwards| (Pass::Fsync { backwards }, first);
+    match sync {
+        FsMarkSync::None | FsMarkSync::PerFile => {}
+        FsMarkSync::Everything => script.pass(SYNC, fsync(false), 1),
+        FsMarkSync::Reverse | FsMarkSync::EverythingReverse => {
+            script.pass(SYNC, fsync(true), count)
+        }
+        FsMarkSync::InOrder | FsMarkSync::EverythingInOrder => {
+            script.pass(SYNC, fsync(false), count)
+        }
     }
 }
 

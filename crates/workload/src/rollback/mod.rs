@@ -118,16 +118,7 @@ impl Rollback {
     pub fn new(spec: RollbackSpec) -> Result<Self, SpecError> {
         spec.check()?;
         let mut script = Script::new();
-        let kept = spec.mode != JournalMode::Delete;
-        let create = |file| FileCall::Create { file };
-        let close = |file| FileCall::Close { file };
-        let fill = DATABASE.write(0, spec.pages * spec.page, 0);
-        script.calls(SET_UP, [create(DATABASE), fill]);
-        script.calls(SET_UP, kept.then_some(create(JOURNAL)));
-        script.calls(SET_UP, [FileCall::Sync]);
-        script.pass(TRANSACTIONS, (), spec.transactions);
-        script.calls(SET_UP, kept.then_some(close(JOURNAL)));
-        script.calls(SET_UP, [close(DATABASE)]);
+        plan(&mut script, &spec);
         let contents = Contents::new(spec.seed);
         let transactions = Transactions {
             places: rng(spec.seed, "rollback pages"),
@@ -136,6 +127,19 @@ impl Rollback {
         };
         Ok(Self(Scripted::new(script, contents, transactions)))
     }
+}
+
+fn plan(script: &mut Script<()>, spec: &RollbackSpec) {
+    let kept = spec.mode != JournalMode::Delete;
+    let create = |file| FileCall::Create { file };
+    let close = |file| FileCall::Close { file };
+    let fill = DATABASE.write(0, spec.pages * spec.page, 0);
+    script.calls(SET_UP, [create(DATABASE), fill]);
+    script.calls(SET_UP, kept.then_some(create(JOURNAL)));
+    script.calls(SET_UP, [FileCall::Sync]);
+    script.pass(TRANSACTIONS, (), spec.transactions);
+    script.calls(SET_UP, kept.then_some(close(JOURNAL)));
+    script.calls(SET_UP, [close(DATABASE)]);
 }
 
 impl Transactions {
