@@ -65,6 +65,6 @@ pub fn differences(expected: &Attributes, found: &Attributes) -> String {
     text
 }
 
-fn sum(value: &Vec<u8>) -> u64 {
+fn sum(value: &[u8]) -> u64 {
     value.iter().map(|byte| u64::from(*byte)).sum()
 }

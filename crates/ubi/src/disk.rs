@@ -198,7 +198,7 @@ impl<M: Mtd> VolumeDisk<M> {
         let padded = data.len().next_multiple_of(unit);
         data.resize(padded, 0);
         let mapped = self.ubi.map(self.volume, lnum);
-        let done = mapped.and_then(|()| self.ubi.change(self.volume, lnum, &data));
+        let done = mapped.and_then(|()| self.ubi.change(self.volume, lnum, data));
         data.truncate(length);
         done
     }

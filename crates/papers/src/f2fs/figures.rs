@@ -173,11 +173,11 @@ fn cleaning(runs: &Runs) -> Exhibit {
             "blocks put into holes",
             "segments nearly empty or full",
         ],
-        runs.cleaned.iter().map(cleaning_row),
+        runs.cleaned.iter().map(|seeds| cleaning_row(seeds)),
     )
 }
 
-fn cleaning_row(seeds: &Vec<Cleaned>) -> Vec<String> {
+fn cleaning_row(seeds: &[Cleaned]) -> Vec<String> {
     let logging = if seeds[0].threaded {
         ", threaded logging"
     } else {

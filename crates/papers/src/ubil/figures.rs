@@ -300,10 +300,8 @@ pub fn difference(cells: &Cells, chip: &ChipSpec) -> Exhibit {
 pub fn open(cells: &Cells) -> Exhibit {
     let row = |name: &str, option: Option<usize>| {
         let values = PHASES.iter().map(|(phase, _)| {
-            let (ubi, ubil) = (
-                rate_of(cells, UBI, option, phase),
-                rate_of(cells, UBIL, option, phase),
-            );
+            let ubi = rate_of(cells, UBI, option, phase);
+            let ubil = rate_of(cells, UBIL, option, phase);
             format!(
                 "{} / {} / {:+.1} %",
                 rate(ubi),
