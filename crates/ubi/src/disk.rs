@@ -6,7 +6,7 @@
 //! write-back, which is what [`BlockDevice`] promises of its sectors; a sector is never half new.
 //! The price is a whole logical block for each write that is flushed on its own. Sectors of
 //! unmapped blocks are zero. A change is atomic against what is mapped, so that an unmapped block
-//! is mapped first, empty. Empty blocks are reported when the disk is opened, and are zero too.
+//! is mapped first, empty. Empty blocks are detected when the disk is opened, and are zero too.
 
 use crate::format::VolumeKind;
 use crate::{Ubi, UbiError};

@@ -74,7 +74,7 @@ impl<M: Mtd> PageFtl<M> {
         self.collecting = false;
         moved?;
         let pages = self.mtd.geometry().pages_per_block;
-        self.names.forget(block * pages, pages);
+        self.stale_tags.forget(block * pages, pages);
         if !self.blocks.release(block, self.mtd.issued()) {
             // Its contents must be safe elsewhere before the mark hides them.
             self.mtd.sync().map_err(|e| self.fault(e))?;
@@ -89,7 +89,7 @@ impl<M: Mtd> PageFtl<M> {
         for word in 0..self.blocks.words() {
             let first = first + word as u32 * 64;
             let mut bits = self.blocks.valid_word(block, word);
-            let mut renamed = self.names.among(first, bits);
+            let mut renamed = self.stale_tags.among(first, bits);
             if self.options.seeded_bug == Some(SeededBug::RemapNameKept) {
                 renamed = 0;
             }
@@ -161,10 +161,10 @@ impl<M: Mtd> PageFtl<M> {
     }
 
     /// Moves a page whose tag names another logical page: the data goes through the host and gets
-    /// the name of its owner.
+    /// the tag of its owner.
     #[cold]
     fn move_renamed(&mut self, page: Page, stream: Stream, cause: Cause) -> Result<(), BlockError> {
-        let Some(lpn) = self.names.owner(page.0) else {
+        let Some(lpn) = self.stale_tags.owner(page.0) else {
             return Err(self
                 .health
                 .broken("a page that was given away has no owner"));
@@ -207,7 +207,7 @@ impl<M: Mtd> PageFtl<M> {
             let entry = match Name::decode(name) {
                 Some(Name::Data(lpn)) => self
                     .map
-                    .get_mut(self.names.carry(m.from.0, m.to.0).unwrap_or(lpn) as usize),
+                    .get_mut(self.stale_tags.carry(m.from.0, m.to.0).unwrap_or(lpn) as usize),
                 Some(Name::Map(index)) => self.mapping.locations.get_mut(index as usize),
                 Some(Name::Record(_)) => self.records.location_mut(m.from.0),
                 None => None,

@@ -156,7 +156,7 @@ impl<M: Mtd> PageFtl<M> {
         let end = (start + self.mapping.per_page as usize).min(self.map.len());
         let entries = self.map[start..end]
             .iter()
-            .map(|&entry| self.names.flag(entry));
+            .map(|&entry| self.stale_tags.flag(entry));
         format::encode_map(&mut self.mapping.buffer, index, self.sequence, entries);
     }
 }

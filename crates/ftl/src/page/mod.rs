@@ -5,7 +5,7 @@
 //!
 //! *How.* Writes go to the open blocks of a stream (of the host one or more, by its hints;
 //! collection; map), one per die and plane, in turn. Every page carries a tag (see `format`) with
-//! its name and a sequence number; the newest tag wins. So that an attach need not read every tag,
+//! its logical page and a sequence number; the newest tag wins. So that an attach need not read every tag,
 //! the map itself is written page by page, in turn, as the device works: a map page of sequence
 //! number *s* stands for every tag older than *s* in its range.
 //!
@@ -21,8 +21,8 @@
 //!    all, whatever is written, moved or discarded afterwards.
 //!
 //! *Remaps* ([`BlockDevice::remap`]) work on whole logical pages; [`PageFtl::check_remap`] says
-//! what is refused, and why. A flash page that was given away keeps the name in its tag until
-//! collection moves it; the map says that it does (see `names`).
+//! what is refused, and why. A flash page that was given away keeps its old tag until
+//! collection moves it; the map says that it does (see `stale_tags`).
 //!
 //! A block that was open at a cut is never filled further: its next page may look erased and not
 //! be.
@@ -37,11 +37,11 @@ mod collect;
 mod format;
 mod frontier;
 mod mapping;
-mod names;
 mod pairs;
 mod records;
 mod remap;
 mod replay;
+mod stale_tags;
 mod survey;
 
 pub use pairs::RemapError;
@@ -58,11 +58,11 @@ use blocks::BlockTable;
 use format::LOST;
 use frontier::{Frontier, Stream};
 use mapping::Mapping;
-use names::Names;
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba, Remap};
 use nandlab_mtd::{Block, Mtd, MtdError, Page};
 use nandlab_sim::{Place, prefetch, with_defaults};
 use records::Records;
+use stale_tags::StaleTags;
 
 /// The layer's name in errors.
 const NAME: &str = "page mapping";
@@ -120,7 +120,7 @@ pub enum SeededBug {
     RemapInPieces,
     /// Rule 4: let go of a record at once, whatever the map pages say.
     RecordDropped,
-    /// Let collection copy a page that was given away, wrong name and all.
+    /// Let collection copy a page that was given away, with its stale tag.
     RemapNameKept,
     /// Records beat tags, even newer ones.
     RecordsLast,
@@ -144,7 +144,7 @@ pub struct PageFtl<M> {
     /// Where the host writes.
     stream: Stream,
     mapping: Mapping,
-    names: Names,
+    stale_tags: StaleTags,
     records: Records,
     /// Of the next page programmed.
     sequence: u64,
@@ -181,7 +181,7 @@ impl<M: Mtd> PageFtl<M> {
             frontiers,
             stream: Stream::Host(0),
             mapping: Mapping::new(logical_pages, &g, options.map_interval),
-            names: Names::new(g.pages()),
+            stale_tags: StaleTags::new(g.pages()),
             records: Records::default(),
             sequence: 0,
             urgent: VecDeque::new(),

@@ -31,7 +31,7 @@ impl<M: Mtd> PageFtl<M> {
     }
 
     pub(super) fn remap_pairs(&self, pairs: &[Remap]) -> Result<Vec<Pair>, RemapError> {
-        if !self.names.offered() {
+        if !self.stale_tags.offered() {
             return Err(RemapError::ArrayTooLarge(self.mtd.geometry().pages()));
         }
         let pages = whole_pages(&self.geometry, self.sectors_per_page, pairs)?;
@@ -90,7 +90,7 @@ impl<M: Mtd> PageFtl<M> {
         }
         self.map[pair.from as usize] = 0;
         if pair.entry != 0 && pair.entry != LOST {
-            self.names.set(pair.entry - 1, pair.to);
+            self.stale_tags.set(pair.entry - 1, pair.to);
         }
     }
 
