@@ -83,7 +83,8 @@ pub fn main(words: &[String]) -> Result<(), String> {
         word.parse()
             .map_err(|_| format!("{word}: expected a number"))
     };
-    let (wanted, seed) = (number(runs)?, number(seed)?);
+    let wanted = number(runs)?;
+    let seed = number(seed)?;
     let campaign = Campaign {
         program: program.into(),
         keep: keep.into(),
@@ -91,7 +92,7 @@ pub fn main(words: &[String]) -> Result<(), String> {
         seed,
         runs: AtomicU64::new(0),
         images: AtomicU64::new(0),
-        told: Mutex::default(),
+        reported: Mutex::default(),
     };
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
@@ -114,12 +115,12 @@ struct Campaign {
     seed: u64,
     runs: AtomicU64,
     images: AtomicU64,
-    told: Mutex<Told>,
+    reported: Mutex<Reported>,
 }
 
-/// What was seen.
+/// The output and exit status of a run.
 #[derive(Default)]
-struct Told {
+struct Reported {
     /// Runs by verb and exit status.
     statuses: BTreeMap<(String, i32), u64>,
     slowest: Duration,
@@ -139,8 +140,9 @@ impl Campaign {
     }
 
     fn tell(&self) -> Result<(), String> {
-        let told = self.told.lock().map_err(|_| "a worker panicked")?;
-        let (runs, images) = (&self.runs, &self.images);
+        let reported = self.reported.lock().map_err(|_| "a worker panicked")?;
+        let runs = &self.runs;
+        let images = &self.images;
         println!(
             "abuse: {} runs on {} damaged images, seed {}",
             runs.load(Ordering::Relaxed),
@@ -148,7 +150,7 @@ impl Campaign {
             self.seed
         );
         let mut verbs: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-        for ((verb, status), count) in &told.statuses {
+        for ((verb, status), count) in &reported.statuses {
             verbs
                 .entry(verb)
                 .or_default()
@@ -159,12 +161,12 @@ impl Campaign {
         }
         println!(
             "abuse: slowest {:.2?}: {}",
-            told.slowest, told.slowest_words
+            reported.slowest, reported.slowest_words
         );
-        for finding in &told.findings {
+        for finding in &reported.findings {
             println!("abuse: {finding}");
         }
-        match told.findings.len() {
+        match reported.findings.len() {
             0 => {
                 println!("abuse: findings none");
                 Ok(())
@@ -177,7 +179,7 @@ impl Campaign {
     }
 }
 
-/// One worker's files.
+/// The files of one worker.
 struct Bench<'a> {
     campaign: &'a Campaign,
     scratch: &'a Path,
@@ -238,7 +240,6 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Runs one verb.
     fn run(&self, words: &[&str], image: &Path, number: u64) -> io::Result<i32> {
         let words_in = |word: &&str| match *word {
             "IMAGE" => image.into(),
@@ -271,7 +272,7 @@ impl<'a> Bench<'a> {
         if let Some(what) = &wrong {
             self.finding(words, number, what)?;
         }
-        let mut told = self.campaign.told.lock().expect("no panic here");
+        let mut reported = self.campaign.reported.lock().expect("no panic here");
         let verb: Vec<&str> = words
             .iter()
             .enumerate()
@@ -279,10 +280,10 @@ impl<'a> Bench<'a> {
             .map(|(_, word)| *word)
             .collect();
         let verb = verb.join(" ");
-        *told.statuses.entry((verb, status)).or_default() += 1;
-        if took > told.slowest {
-            told.slowest = took;
-            told.slowest_words = format!("image {number}: {}", words.join(" "));
+        *reported.statuses.entry((verb, status)).or_default() += 1;
+        if took > reported.slowest {
+            reported.slowest = took;
+            reported.slowest_words = format!("image {number}: {}", words.join(" "));
         }
         Ok(status)
     }
@@ -294,8 +295,8 @@ impl<'a> Bench<'a> {
         fs::copy(&self.image, &kept)?;
         let text = format!("{name}: nandlab image {}: {what}", words.join(" "));
         eprintln!("{text}");
-        let mut told = self.campaign.told.lock().expect("no panic here");
-        told.findings.push(text);
+        let mut reported = self.campaign.reported.lock().expect("no panic here");
+        reported.findings.push(text);
         Ok(())
     }
 

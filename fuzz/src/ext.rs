@@ -11,7 +11,6 @@ use nandlab_damage::edit::Script;
 use nandlab_damage::ext::TARGET;
 use nandlab_ext::{Ext, Mode, Options};
 
-/// One run.
 pub fn run(input: &[u8]) {
     disk::run(&TARGET, input, 2 << 20, survive);
 }

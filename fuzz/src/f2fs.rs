@@ -11,7 +11,6 @@ use nandlab_damage::edit::Script;
 use nandlab_damage::f2fs::TARGET;
 use nandlab_f2fs::{F2fs, Options};
 
-/// One run.
 pub fn run(input: &[u8]) {
     disk::run(&TARGET, input, 4 << 20, survive);
 }

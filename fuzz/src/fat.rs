@@ -10,7 +10,6 @@ use nandlab_damage::edit::Script;
 use nandlab_damage::fat::TARGET;
 use nandlab_fat::{Fat, Options};
 
-/// One run.
 pub fn run(input: &[u8]) {
     disk::run(&TARGET, input, 1 << 20, survive);
 }

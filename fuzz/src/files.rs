@@ -84,7 +84,8 @@ fn look<F: FileSystem>(fs: &mut F, budget: &mut Budget, attr: Attr) {
 }
 
 fn change<F: FileSystem>(fs: &mut F, dir: Ino, name: &[u8], attr: Attr, turn: usize) {
-    let (ino, by) = (attr.ino, Caller::root(NOW));
+    let ino = attr.ino;
+    let by = Caller::root(NOW);
     let data = [turn as u8; 600];
     match turn % 10 {
         0 => _ = fs.write(ino, attr.size.min(20_000), &data, NOW),

@@ -1,4 +1,4 @@
-//! The heap that a run takes: counted, bounded, and told when it grows.
+//! The heap that a run takes: counted, bounded, and reported when it grows.
 
 use peak_alloc::PeakAlloc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -2,7 +2,7 @@
 //! a file system in a volume, F2FS, ext, FAT, NFTL. Edits are those of the formats' own targets; of
 //! some images only the beginning is there.
 //!
-//! *A run* does what `nandlab image` does: finds out what the bytes are, opens all layers, tells of
+//! *A run* does what `nandlab image` does: finds out what the bytes are, opens all layers, reports
 //! them, checks, and extracts everything to an archive, as far as it can be had. The input says
 //! what is known of the shape. *Bound:* 24 MiB of heap.
 
@@ -72,7 +72,6 @@ pub fn medium(script: Script<'_>) -> (Medium, ImageFormat) {
     }
 }
 
-/// One run.
 pub fn run(input: &[u8]) {
     let script = Script::new(input);
     let (medium, format) = medium(script);
@@ -112,7 +111,7 @@ fn seeds() -> &'static (ubi::Seed, Vec<u8>) {
                 lebs: 22,
                 ..VolumeSpec::default()
             })
-            .expect("room for a volume");
+            .expect("space for a volume");
         let disk = VolumeDisk::new(ubi, id).expect("a dynamic volume");
         let ubi = planted(disk)
             .into_ubi()
@@ -137,7 +136,7 @@ fn planted<D: BlockDevice>(mut disk: D) -> D {
     nandlab_fat::format(&mut disk, &nandlab_fat::Format::default()).expect("a disk of this size");
     let mut fat =
         nandlab_fat::Fat::mount(&mut disk, nandlab_fat::Options::default()).expect("a new volume");
-    plant::plant(&mut fat, 6, 3000).expect("room for the tree");
+    plant::plant(&mut fat, 6, 3000).expect("space for the tree");
     fat.unmount().expect("a disk without faults");
     drop(fat);
     disk
@@ -146,7 +145,8 @@ fn planted<D: BlockDevice>(mut disk: D) -> D {
 /// NFTL has no checksums that stand in the way.
 fn nftl(script: Script<'_>) -> Vec<u8> {
     let mut bytes = seeds().1.clone();
-    let (len, block) = (bytes.len(), NFTL.bytes(1) as usize);
+    let len = bytes.len();
+    let block = NFTL.bytes(1) as usize;
     for edit in script.edits() {
         let page = edit.place * 528 % len;
         let at = page
@@ -211,7 +211,7 @@ fn disk(ram: Ram) -> Place {
     Place::bytes("disk", move || Box::new(Bytes(ram.clone())))
 }
 
-/// Whatever the bytes are, they are told of, checked and extracted, or refused in words.
+/// Any bytes are reported, checked and extracted, or refused in words.
 fn survive(place: Place, format: ImageFormat, options: u8) {
     let bit = |number: u8| options >> number & 1 != 0;
     let known = Hints {

@@ -11,7 +11,6 @@ use nandlab_damage::ubi::{BYTES, seeds};
 use nandlab_mtd::{Image, ImageFormat};
 use nandlab_ubi::{Options, Ubi, UbiError, VolumeSpec};
 
-/// One run.
 pub fn run(input: &[u8]) {
     let script = Script::new(input);
     let seeds = seeds();

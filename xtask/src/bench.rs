@@ -2,7 +2,6 @@
 
 use crate::{Outcome, cargo, root};
 
-/// Runs every benchmark.
 pub fn run(words: &[String]) -> Outcome {
     if !words.is_empty() {
         return Err("expected nothing".into());

@@ -18,8 +18,8 @@ const TARGETS: &[&str] = &["jffs2", "ubi", "f2fs", "ext", "fat", "image"];
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table --cfg fuzzing";
 /// Seconds on the wall after which a run counts as one that does not end: a hundred thousand times
-/// the usual, since a directory that has been made a hundred times as long takes a quarter of a
-/// second, and a busy machine twenty times that.
+/// the usual. A directory that is a hundred times as long takes a quarter of a second, and a busy
+/// machine twenty times that.
 const SECONDS_MAX: u32 = 60;
 /// Bytes of an input at most: some sixty edits.
 const INPUT_BYTES_MAX: u32 = 512;
@@ -28,7 +28,6 @@ const PROCESS_MIB_MAX: u32 = 1024;
 /// Lines that are shown of a finding.
 const TAIL: usize = 60;
 
-/// The verb.
 pub fn run(words: &[String]) -> Outcome {
     let (target, what, seed) = match words {
         [target, what] => (target, what, "1"),
@@ -50,10 +49,8 @@ pub fn run(words: &[String]) -> Outcome {
     let seed: u32 = seed
         .parse()
         .map_err(|_| format!("{seed}: expected a number as seed"))?;
-    let (corpus, found) = (
-        keep.join("corpus").join(target),
-        keep.join("found").join(target),
-    );
+    let corpus = keep.join("corpus").join(target);
+    let found = keep.join("found").join(target);
     for dir in [&corpus, &found] {
         std::fs::create_dir_all(dir).map_err(|why| format!("{}: {why}", dir.display()))?;
     }
@@ -150,12 +147,13 @@ fn build(target: &str) -> Result<PathBuf, String> {
 
 fn host() -> Result<String, String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let told = Command::new(rustc)
+    let reported = Command::new(rustc)
         .arg("-vV")
         .output()
         .map_err(|why| format!("rustc: {why}"))?;
-    let told = String::from_utf8_lossy(&told.stdout).into_owned();
-    told.lines()
+    let reported = String::from_utf8_lossy(&reported.stdout).into_owned();
+    reported
+        .lines()
         .find_map(|line| line.strip_prefix("host: "))
         .map(str::to_owned)
         .ok_or_else(|| "rustc -vV names no host".into())
@@ -163,7 +161,7 @@ fn host() -> Result<String, String> {
 
 /// What libFuzzer tells, of which the last counts.
 #[derive(Default)]
-struct Told {
+struct Reported {
     features: String,
     heap: String,
     executions: String,
@@ -173,7 +171,7 @@ struct Told {
     input: Option<String>,
 }
 
-impl Told {
+impl Reported {
     fn hear(&mut self, line: &str) {
         let after = |key: &str| line.split_once(key).map(|(_, rest)| rest.trim().to_owned());
         let places = [
@@ -201,10 +199,11 @@ fn watch(command: &mut Command, target: &str) -> Outcome {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|why| format!("{target}: {why}"))?;
-    let (mut told, mut tail) = (Told::default(), VecDeque::new());
+    let mut reported = Reported::default();
+    let mut tail = VecDeque::new();
     for line in BufReader::new(child.stderr.take().ok_or("no pipe to the fuzzer")?).split(b'\n') {
         let line = String::from_utf8_lossy(&line.map_err(|why| why.to_string())?).into_owned();
-        told.hear(&line);
+        reported.hear(&line);
         // The fuzzer says so at powers of two.
         if line.contains("pulse") {
             eprintln!("{line}");
@@ -220,13 +219,13 @@ fn watch(command: &mut Command, target: &str) -> Outcome {
     }
     println!(
         "{target}: executions {}, {} a second, slowest {} s, features {}",
-        told.executions, told.rate, told.slowest, told.features
+        reported.executions, reported.rate, reported.slowest, reported.features
     );
     println!(
         "{target}: heap of one run {}; process {} MiB",
-        told.heap, told.resident
+        reported.heap, reported.resident
     );
-    match (status.success(), told.input) {
+    match (status.success(), reported.input) {
         (true, _) => {
             println!("{target}: findings none");
             Ok(())

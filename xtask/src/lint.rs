@@ -45,12 +45,12 @@ fn component(verb: &str, name: &str) -> Outcome {
 }
 
 fn quietly(command: &mut Command) -> Outcome {
-    let told = command
+    let reported = command
         .stdin(Stdio::null())
         .output()
         .map_err(|why| why.to_string())?;
-    if told.status.success() {
+    if reported.status.success() {
         return Ok(());
     }
-    Err(String::from_utf8_lossy(&told.stderr).trim().to_owned())
+    Err(String::from_utf8_lossy(&reported.stderr).trim().to_owned())
 }

@@ -89,7 +89,8 @@ const VERBS: &[Verb] = &[
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
-    let (verb, rest) = (words.next().unwrap_or_default(), words.collect::<Vec<_>>());
+    let verb = words.next().unwrap_or_default();
+    let rest = words.collect::<Vec<_>>();
     let Some((_, _, run)) = VERBS.iter().find(|v| v.0 == verb) else {
         eprintln!("usage: cargo xtask VERB");
         VERBS

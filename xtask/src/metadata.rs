@@ -32,14 +32,14 @@ pub fn read(folder: &Path) -> Result<Vec<Package>, String> {
     command
         .current_dir(folder)
         .args(["metadata", "--format-version", "1", "--locked"]);
-    let told = command
+    let reported = command
         .output()
         .map_err(|why| format!("cargo metadata: {why}"))?;
-    if !told.status.success() {
-        let why = String::from_utf8_lossy(&told.stderr);
+    if !reported.status.success() {
+        let why = String::from_utf8_lossy(&reported.stderr);
         return Err(format!("cargo metadata: {}", why.trim()));
     }
-    parse(&told.stdout)
+    parse(&reported.stdout)
 }
 
 fn parse(json: &[u8]) -> Result<Vec<Package>, String> {

@@ -11,7 +11,6 @@ const TARGETS: &[&str] = &["thumbv7m-none-eabi", "wasm32-unknown-unknown"];
 const RUSTC: &str = "/usr/bin/rustc";
 const CARGO: &str = "/usr/bin/cargo";
 
-/// The verb.
 pub fn run(words: &[String]) -> Outcome {
     if !words.is_empty() {
         return Err("expected nothing".into());

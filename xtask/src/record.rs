@@ -36,7 +36,6 @@ const FILES: u64 = 300;
 /// Lines of a trace without a request: the heading, `add`, `open`, `close`.
 const IDLE_LINES: u64 = 4;
 
-/// The verb.
 pub fn run(words: &[String]) -> Outcome {
     match words {
         [] => {}
@@ -61,7 +60,7 @@ pub fn run(words: &[String]) -> Outcome {
     fs::write(directory().join("README.md"), readme(&oracle, &rows)).map_err(|why| why.to_string())
 }
 
-/// ext4's requests for the works of the publication of F2FS, into `traces/f2fs-paper/`.
+/// ext4's requests for the works of the F2FS paper, into `traces/f2fs-paper/`.
 fn rival(works: &[String]) -> Outcome {
     let player = |words: &[&str]| crate::run(crate::cargo().args(words));
     player(&["build", "-p", "nandlab-papers", "--bin", "play-files"])?;
@@ -109,10 +108,8 @@ fn record_one(oracle: &Oracle, name: &str, make: &str) -> Result<u64, String> {
         Options::default(),
     )
     .map_err(|why| failed(&why))?;
-    let (program, script) = (
-        format!("/usr/sbin/{}", make.split(' ').next().unwrap_or_default()),
-        include_str!("record.sh"),
-    );
+    let program = format!("/usr/sbin/{}", make.split(' ').next().unwrap_or_default());
+    let script = include_str!("record.sh");
     let mut guest = oracle
         .guest()
         .disk(Disk::Nbd { socket })
@@ -197,7 +194,7 @@ fn readme(oracle: &Oracle, rows: &str) -> String {
          |---|---|---|---|---|---|---|---|---|---|\n\
          {rows}\n\
          Format: fio iolog version 3 (`docs/formats/traces.md`). A line is a request as it arrived at the disk; requests were served one after the\n\
-         other. The disk told the kernel of a volatile write cache and of discard, and of no forced writes (FUA), so that the kernel sends a write\n\
+         other. The disk reported the kernel of a volatile write cache and of discard, and of no forced writes (FUA), so that the kernel sends a write\n\
          and a flush instead.\n\n\
          Times are wall time in microseconds since the recording began, with the guest's processor translated by QEMU and a disk in memory that\n\
          answers at once. So the gaps are the guest's own work, stretched by translation and by what else the recording machine did; device time is\n\

@@ -3,8 +3,8 @@
 use crate::{Outcome, book, cargo, lint, packages, portable, root, tidy};
 
 /// The module of each crate's integration tests that holds its slow tests: they boot the real
-/// kernel, mount, start a browser or run a publication. Where a test lies decides, so that there
-/// is no list to keep.
+/// kernel, mount, start a browser or reproduce a paper. Where a test lies decides, so that there is
+/// no list to keep.
 const SLOW: &str = "slow::";
 
 /// `test`: everything. `test quick`: what takes two minutes or so.

@@ -67,7 +67,6 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// The group of tests that can harm the machine.
 const DANGEROUS: &str = "dangerous";
 
-/// The verb.
 pub fn run(words: &[String]) -> Outcome {
     let [checkout, asked @ ..] = words else {
         return Err("expected CHECKOUT [STACK] [TEST...]".into());
@@ -107,7 +106,8 @@ fn judge(
     list: &List,
     asked: &[String],
 ) -> Outcome {
-    let (mut right, mut wrong) = (list.clone(), Vec::new());
+    let mut right = list.clone();
+    let mut wrong = Vec::new();
     for &(stack, layers) in stacks {
         let place = Place::new(stack, layers)?;
         let found = place.judge(
@@ -213,7 +213,8 @@ impl Place {
         let mut found = Vec::new();
         while !tests.is_empty() {
             let mut child = self.check(checkout, &tests)?;
-            let (lines, mut watch) = (lines_of(&mut child), Watch::new(LIMIT));
+            let lines = lines_of(&mut child);
+            let mut watch = Watch::new(LIMIT);
             let hung = watch.follow(self.stack, &lines);
             if hung.is_some() {
                 // The namespace goes with its first process, and everything in it.
@@ -278,8 +279,8 @@ impl Place {
             .env("SCRATCH_DEV", at("scratch.toml"))
             .env("SCRATCH_MNT", at("scratch"));
         command.env("RESULT_BASE", &self.kept).env("LC_ALL", "C");
-        let told = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-        told.map_err(|why| format!("unshare (as root): {why}"))
+        let reported = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        reported.map_err(|why| format!("unshare (as root): {why}"))
     }
 
     /// What ended otherwise than by being unmounted.

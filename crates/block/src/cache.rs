@@ -14,7 +14,7 @@ use alloc::{
 };
 use core::ops::RangeBounds;
 
-/// A dirty block.
+/// A block that the medium does not hold yet.
 #[derive(Clone, Debug)]
 struct Dirty<T, B, M> {
     data: B,
@@ -107,7 +107,7 @@ impl<K: Ord + Copy, T: Ord + Copy, B, M> Cache<K, T, B, M> {
     }
 
     /// A dirty block has been written: it is clean now.
-    pub fn settle(&mut self, key: K) {
+    pub fn mark_clean(&mut self, key: K) {
         if let Some((data, _)) = self.take(key) {
             self.keep(key, data);
         }
@@ -211,8 +211,8 @@ impl<O: Owner, T: Ord + Copy, M: Default> OwnedCache<O, T, M> {
         Some(data)
     }
 
-    /// Reads whole blocks of `size` bytes from `first` on. Those that are not here come from `read`,
-    /// neighbours at once, and are kept if `keep` says so.
+    /// Reads whole blocks of `size` bytes from `first` on. Those that are not here come from
+    /// `read`, neighbours at once, and are kept if `keep` says so.
     pub fn read_through<E>(
         &mut self,
         first: u32,
@@ -276,7 +276,7 @@ impl<O: Owner, T: Ord + Copy, M: Default> OwnedCache<O, T, M> {
     }
 
     /// A dirty block has been written: it is clean now.
-    pub fn settle(&mut self, block: u32) {
+    pub fn mark_clean(&mut self, block: u32) {
         if let Some(data) = self.take(block) {
             self.blocks.keep(block, data);
         }
@@ -427,7 +427,8 @@ mod tests {
     fn a_read_takes_what_is_here_and_the_rest_in_runs() {
         let mut cache = OwnedCache::<By, u8, ()>::new(16);
         cache.keep(2, block(9));
-        let (mut buf, mut runs) = ([0; 16], Vec::new());
+        let mut buf = [0; 16];
+        let mut runs = Vec::new();
         let mut read = |cache: &mut OwnedCache<_, _, _>, keep| {
             cache.read_through::<()>(1, 4, &mut buf, keep, |first, part| {
                 runs.push((first, part.len()));

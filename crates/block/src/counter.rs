@@ -5,7 +5,7 @@ use crate::{BlockError, Hook, Hooked, Op, Request};
 /// Requests of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Requests served.
+    /// Requests that the disk served.
     pub requests: u64,
     /// Sectors they moved (pairs, for a remap).
     pub sectors: u64,
@@ -13,18 +13,18 @@ pub struct Count {
     pub failed: u64,
 }
 
-/// Requests by kind.
+/// Requests that a disk served, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Reads.
+    /// Calls of `BlockDevice::read` that were served.
     pub reads: Count,
-    /// Writes.
+    /// Calls of `BlockDevice::write` that were served.
     pub writes: Count,
-    /// Flushes.
+    /// Calls of `BlockDevice::flush` that were served.
     pub flushes: Count,
-    /// Discards.
+    /// Calls of `BlockDevice::discard` that were served.
     pub discards: Count,
-    /// Remaps.
+    /// Calls of `BlockDevice::remap` that were served.
     pub remaps: Count,
 }
 
@@ -32,7 +32,7 @@ pub struct Counts {
 pub type Counter<D> = Hooked<D, Counts>;
 
 impl<D> Hooked<D, Counts> {
-    /// Counts from zero.
+    /// Wraps a disk, with all counters at zero.
     pub fn new(inner: D) -> Self {
         Self::with(inner, Counts::default())
     }

@@ -20,19 +20,19 @@ const DISCARD_PIECES: u64 = 64;
 /// last of `records`.
 ///
 /// For each change after the last flush, by its index, and each of its sectors, `keep` says whether
-/// it arrived (a discard is asked about in up to 64 pieces, by their first sectors). The state is
+/// it arrived. A discard is asked about in up to 64 pieces, by their first sectors. The state is
 /// durable in `disk` on return.
 pub fn replay<D: BlockDevice>(
     records: &[Record],
     disk: &mut D,
     mut keep: impl FnMut(usize, Lba) -> bool,
 ) -> Result<(), BlockError> {
-    let settled = records
+    let applied = records
         .iter()
         .rposition(|record| *record == Record::Flush)
         .map_or(0, |last| last + 1);
     for (index, record) in records.iter().enumerate() {
-        if index < settled {
+        if index < applied {
             record.apply(disk)?;
         } else {
             record.apply_torn(disk, |lba| keep(index, lba))?;
@@ -77,22 +77,27 @@ impl Record {
                     .filter(|(lba, _)| keep(*lba))
                     .try_for_each(|(lba, part)| disk.write(lba, part))
             }
-            Self::Discard { lba, sectors } => {
-                let (end, piece) = (
-                    lba.0.saturating_add(*sectors),
-                    sectors.div_ceil(DISCARD_PIECES).max(1),
-                );
-                let starts = (0..DISCARD_PIECES)
-                    .map(|i| lba.0.saturating_add(i * piece))
-                    .take_while(|start| *start < end);
-                starts
-                    .filter(|start| keep(Lba(*start)))
-                    .try_for_each(|start| disk.discard(Lba(start), piece.min(end - start)))
-            }
+            Self::Discard { lba, sectors } => discard_torn(disk, *lba, *sectors, keep),
             Self::Remap { .. } => self.apply(disk),
             Self::Flush => Ok(()),
         }
     }
+}
+
+fn discard_torn(
+    disk: &mut impl BlockDevice,
+    lba: Lba,
+    sectors: u64,
+    mut keep: impl FnMut(Lba) -> bool,
+) -> Result<(), BlockError> {
+    let end = lba.0.saturating_add(sectors);
+    let piece = sectors.div_ceil(DISCARD_PIECES).max(1);
+    let starts = (0..DISCARD_PIECES)
+        .map(|i| lba.0.saturating_add(i * piece))
+        .take_while(|start| *start < end);
+    starts
+        .filter(|start| keep(Lba(*start)))
+        .try_for_each(|start| disk.discard(Lba(start), piece.min(end - start)))
 }
 
 /// The name of one state: with the log and the seed it makes that state again.
@@ -125,9 +130,9 @@ impl CutId {
 /// variants each.
 pub struct Cuts<'a, D> {
     records: &'a [Record],
-    /// The medium with the first `settled` changes on it.
+    /// The medium with the first `applied` changes on it.
     disk: D,
-    settled: usize,
+    applied: usize,
     next: CutId,
     seed: u64,
     variants: u32,
@@ -140,7 +145,7 @@ impl<'a, D: BlockDevice + Clone> Cuts<'a, D> {
         Self {
             records,
             disk: base,
-            settled: 0,
+            applied: 0,
             next: CutId { cut: 0, variant: 0 },
             seed,
             variants,
@@ -148,16 +153,16 @@ impl<'a, D: BlockDevice + Clone> Cuts<'a, D> {
     }
 
     fn make(&mut self, id: CutId) -> Result<D, BlockError> {
-        let pending = &self.records[self.settled..id.cut];
+        let pending = &self.records[self.applied..id.cut];
         if pending.last() == Some(&Record::Flush) {
             pending
                 .iter()
                 .try_for_each(|record| record.apply(&mut self.disk))?;
-            self.settled = id.cut;
+            self.applied = id.cut;
             return Ok(self.disk.clone());
         }
         let mut disk = self.disk.clone();
-        for (index, record) in (self.settled..).zip(pending) {
+        for (index, record) in (self.applied..).zip(pending) {
             record.apply_torn(&mut disk, |lba| id.keeps(self.seed, index, lba))?;
         }
         Ok(disk)
@@ -173,7 +178,7 @@ impl<D: BlockDevice + Clone> Iterator for Cuts<'_, D> {
             return None;
         }
         let state = self.make(id).map(|disk| (id, disk));
-        let more = id.variant + 1 < self.variants && self.settled < id.cut;
+        let more = id.variant + 1 < self.variants && self.applied < id.cut;
         self.next = if more {
             CutId {
                 variant: id.variant + 1,
@@ -290,7 +295,8 @@ mod tests {
         log.discard(Lba(1), 1).unwrap();
         let mut states = BTreeSet::new();
         for choice in 0..16u32 {
-            let (mut disk, mut asked) = (Ram::new(16, SECTORS), 0);
+            let mut disk = Ram::new(16, SECTORS);
+            let mut asked = 0;
             log.replay(5, &mut disk, |_, _| {
                 asked += 1;
                 choice >> (asked - 1) & 1 == 1
@@ -315,9 +321,9 @@ mod tests {
             (0..=60).collect()
         );
         for cut in 0..=60 {
-            let settled = cut == 0 || log.records()[cut - 1] == Record::Flush;
+            let applied = cut == 0 || log.records()[cut - 1] == Record::Flush;
             let states = ids.iter().filter(|id| id.cut == cut).count();
-            assert_eq!(states, if settled { 1 } else { 2 }, "cut {cut}");
+            assert_eq!(states, if applied { 1 } else { 2 }, "cut {cut}");
             if cut > 0 {
                 log.records()[cut - 1].apply(&mut device).unwrap();
             }

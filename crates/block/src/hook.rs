@@ -10,22 +10,22 @@ use crate::{BlockDevice, BlockError, BlockGeometry, Lba, Remap};
 /// The kinds of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Op {
-    /// [`BlockDevice::read`].
+    /// A call of [`BlockDevice::read`].
     Read,
-    /// [`BlockDevice::write`].
+    /// A call of [`BlockDevice::write`].
     Write,
-    /// [`BlockDevice::flush`].
+    /// A call of [`BlockDevice::flush`].
     Flush,
-    /// [`BlockDevice::discard`].
+    /// A call of [`BlockDevice::discard`].
     Discard,
-    /// [`BlockDevice::remap`].
+    /// A call of [`BlockDevice::remap`].
     Remap,
 }
 
 /// A request, without its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Its kind.
+    /// The kind of the request.
     pub op: Op,
     /// Its first sector; of a remap the first `to`, of a flush zero.
     pub lba: Lba,

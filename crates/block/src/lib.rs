@@ -138,15 +138,15 @@ pub enum BlockError {
     /// The buffer is not a whole number of sectors.
     #[error("buffer of {found} bytes is not a multiple of the {sector}-byte sector")]
     BadLength {
-        /// The buffer's length.
+        /// The length of the buffer in bytes.
         found: usize,
-        /// The sector's length.
+        /// The length of a sector in bytes.
         sector: u32,
     },
     /// The sector's contents are lost.
     #[error("{lba}: contents lost to a media error")]
     Lost {
-        /// The sector.
+        /// The first sector whose contents are lost.
         lba: Lba,
         /// Where the contents were lost, if a layer below knows.
         #[source]
@@ -318,12 +318,12 @@ impl BlockError {
 /// );
 /// ```
 pub trait BlockDevice {
-    /// The disk's shape.
+    /// Returns the shape of the whole disk.
     fn geometry(&self) -> &BlockGeometry;
 
-    /// A request for this sector will come soon, after at most a few others: whoever keeps a large
-    /// map may fetch its entry meanwhile. Only a hint, for the simulation's own speed; it changes
-    /// nothing that can be observed.
+    /// A request for this sector will come soon, after at most a few others: a device with a large
+    /// map may prefetch its entry. Only a hint, for the simulation's own speed; it changes nothing
+    /// that can be observed.
     fn expect(&mut self, lba: Lba) {
         let _ = lba;
     }
@@ -338,7 +338,7 @@ pub trait BlockDevice {
     /// Reads whole sectors. Sectors never written, or discarded, read as zeros.
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError>;
 
-    /// Writes whole sectors.
+    /// Writes whole sectors, starting at `lba`.
     fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError>;
 
     /// Makes everything written and discarded so far durable.

@@ -19,7 +19,7 @@ pub struct Lru<K, V> {
 }
 
 impl<K: Ord + Copy, V> Lru<K, V> {
-    /// A map with room for `most` values, at least one.
+    /// A map of at most `most` values, at least one.
     pub fn new(most: usize) -> Self {
         Self {
             most: most.max(1),

@@ -108,9 +108,11 @@ impl BlockDevice for Ram {
 
     fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
         self.geometry.check_sectors(lba, sectors)?;
-        let (start, end) = (self.offset(lba), self.offset(Lba(lba.0 + sectors)));
+        let start = self.offset(lba);
+        let end = self.offset(Lba(lba.0 + sectors));
         let chunk = self.chunk as u64;
-        let (first, last) = (start.div_ceil(chunk), end / chunk);
+        let first = start.div_ceil(chunk);
+        let last = end / chunk;
         if first > last {
             // Both ends lie inside one chunk.
             self.clear(last, (start % chunk) as usize, (end - start) as usize);

@@ -1,7 +1,7 @@
 //! What was read or written before and may be needed again, within a bound.
 //!
-//! *Promises.* What is used outlives what is not, and no more is kept than there is room for. The
-//! same thing asked for again and again is found without a search. *Knows nothing of* what is kept.
+//! *Promises.* An LRU cache with a fixed capacity. The entry used last is found without a search.
+//! *Knows nothing of* what is kept.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::ops::RangeBounds;
@@ -11,7 +11,7 @@ use core::ops::RangeBounds;
 pub struct Recent<K, V> {
     young: Generation<K, V>,
     old: Generation<K, V>,
-    /// Of one generation.
+    /// The capacity of one generation.
     room: usize,
     /// What was asked for last, and its slot among the young.
     last: Option<(K, usize)>,
@@ -58,7 +58,7 @@ impl<K: Ord + Copy, V> Generation<K, V> {
 }
 
 impl<K: Ord + Copy, V> Recent<K, V> {
-    /// With room for so many, and at least sixteen.
+    /// A cache of this capacity, and at least sixteen.
     pub fn new(room: usize) -> Self {
         Self {
             young: Generation::default(),
@@ -109,7 +109,7 @@ impl<K: Ord + Copy, V> Recent<K, V> {
         self.keep(key, value);
     }
 
-    /// Takes one out.
+    /// Removes an entry and returns its value.
     pub fn remove(&mut self, key: K) -> Option<V> {
         self.last.take_if(|(last, _)| *last == key);
         self.young.remove(key).or_else(|| self.old.remove(key))
@@ -161,7 +161,7 @@ mod tests {
             ),
             (Some(3), Some(3), None, false)
         );
-        // In the room of what went, beside what is asked for again.
+        // In the place of an evicted entry, beside those used again.
         recent.get(4);
         recent.insert(9, 90);
         assert_eq!(

@@ -6,7 +6,7 @@ use crate::{BlockError, Hook, Hooked, Request};
 /// A request and its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// What was asked.
+    /// The request as the caller made it.
     pub request: Request,
     /// What came of it.
     pub outcome: Result<(), BlockError>,
@@ -16,7 +16,7 @@ pub struct Event {
 #[derive(Clone, Debug)]
 pub struct Sink<F>(F);
 
-/// A device whose every request `F` is told.
+/// A device that reports every request to `F`.
 pub type Tracer<D, F> = Hooked<D, Sink<F>>;
 
 impl<D, F: FnMut(&Event)> Hooked<D, Sink<F>> {

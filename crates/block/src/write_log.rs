@@ -13,16 +13,16 @@ use alloc::{boxed::Box, vec, vec::Vec};
 pub enum Record {
     /// Whole sectors, from `lba` on.
     Write {
-        /// The first sector.
+        /// The first sector of the request.
         lba: Lba,
-        /// What was written.
+        /// The bytes that were written.
         data: Box<[u8]>,
     },
-    /// Forgotten sectors.
+    /// Sectors whose contents were discarded.
     Discard {
-        /// The first sector.
+        /// The first sector of the request.
         lba: Lba,
-        /// How many.
+        /// The number of discarded sectors.
         sectors: u64,
     },
     /// Sectors that took over other sectors' contents, all of them and durable at once.
@@ -63,7 +63,7 @@ impl<D: BlockDevice> WriteLog<D> {
         self.records.clear();
     }
 
-    /// Stops recording.
+    /// Stops recording; returns the disk and the records.
     pub fn into_parts(self) -> (D, Vec<Record>) {
         (self.inner, self.records)
     }

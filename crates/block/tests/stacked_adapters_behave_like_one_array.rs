@@ -164,7 +164,8 @@ fn an_injected_failure_leaves_the_array_as_it_was() {
     let mut model = vec![0u8; SECTORS as usize];
     let mut failed = 0;
     for n in 0..STEPS {
-        let (lba, value) = ((mix(4, n) % SECTORS) as usize, n as u8);
+        let lba = (mix(4, n) % SECTORS) as usize;
+        let value = n as u8;
         match disk.write(Lba(lba as u64), &[value; SECTOR]) {
             Ok(()) => model[lba] = value,
             Err(error) => {

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// their prefixes costs little.
 const PIECES: usize = 8;
 
-/// Where runs begin.
+/// The walker that says where runs begin.
 pub(crate) struct Bench<'a, S: Subject> {
     pub walker: Walker<'a, S>,
     /// The formatted chip, and the oracle for it.
@@ -56,7 +56,8 @@ impl<'a, S: Subject> Bench<'a, S> {
         place: &Place,
         progress: &(dyn Fn(u64, u64) + Sync),
     ) -> Result<Tally, CrashError> {
-        let (walker, plan) = (&self.walker, self.walker.plan);
+        let walker = &self.walker;
+        let plan = self.walker.plan;
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(plan.threads)
             .build();

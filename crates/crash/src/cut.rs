@@ -67,7 +67,6 @@ impl Cut {
         Ok(Some((at, chip)))
     }
 
-    /// In words.
     pub(crate) fn describe(self, log: &[LoggedOp], geometry: &Geometry) -> String {
         let moment = match self.phase {
             Phase::Before => "before",
@@ -117,7 +116,8 @@ pub(crate) fn choose(log: &[LoggedOp], cuts: Cuts, words: u32, seed: u64) -> Vec
     let per_op = 2 + u64::from(words);
     let all = log.len() as u64 * per_op;
     let name = |index: u64| {
-        let (op, k) = ((index / per_op) as usize, (index % per_op) as u32);
+        let op = (index / per_op) as usize;
+        let k = (index % per_op) as u32;
         let (phase, word) = match k {
             0 => (Phase::Before, 0),
             k if k <= words => (Phase::Torn, k - 1),

@@ -75,7 +75,7 @@ pub fn replay<S: Subject>(
             cuts: Vec::new(),
             ..id.clone()
         },
-        told: String::new(),
+        reported: String::new(),
     };
     let mut base = bench.origin.fork()?;
     let mut life = match bench.run(&ops)? {
@@ -89,7 +89,8 @@ pub fn replay<S: Subject>(
         }
     };
     for &cut in &id.cuts {
-        let (next, at) = (place.id.then(cut), moment(&life, cut, &place.id, id)?);
+        let next = place.id.then(cut);
+        let at = moment(&life, cut, &place.id, id)?;
         let recovered =
             state(&mut CrashStates::new(base, &life.log), at, &next).and_then(|mut chip| {
                 let fork = chip.fork();
@@ -108,7 +109,7 @@ pub fn replay<S: Subject>(
         if let Some(failure) = failure {
             return Ok(Some(bench.walker.violation(
                 &next,
-                &place.told,
+                &place.reported,
                 &life,
                 at,
                 failure,
@@ -140,10 +141,8 @@ fn kept<Op: Clone>(ops: &[Op], id: &Id) -> Result<Vec<Op>, CrashError> {
         return Ok(ops.to_vec());
     };
     let missing = |found| {
-        let (id, expected) = (
-            id.to_string(),
-            format!("an operation of the workload's {}", ops.len()),
-        );
+        let id = id.to_string();
+        let expected = format!("an operation of the workload's {}", ops.len());
         CrashError::NoSuchState {
             id,
             what: "host operation",

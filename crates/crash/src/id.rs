@@ -1,9 +1,9 @@
 //! The name of a state: compact text that makes exactly that state again.
 //!
-//! `seed:cut[/cut][@operations]`, where a cut is `operation:phase:word` (the chip operation's place
-//! in the log, `before`, `torn` or `after`, and which of several states), the second one falls into
-//! the recovery from the first, and `operations` are the host operations kept of the workload, as
-//! ranges (`0-4,9`; all if left out). `seed:uncut` is the run itself.
+//! `seed:cut[/cut][@operations]`, where a cut is `operation:phase:word`: the chip operation's place
+//! in the log, `before`, `torn` or `after`, and the number of one of several states. The second cut
+//! falls into the recovery from the first. `operations` are the host operations kept of the
+//! workload, as ranges (`0-4,9`; all if left out). `seed:uncut` is the run itself.
 
 use crate::cut::{Cut, Phase};
 use nandlab_sim::mix;
@@ -12,7 +12,7 @@ use std::{fmt, str::FromStr};
 /// The name of one state of an exploration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Id {
-    /// Of the exploration.
+    /// The seed of the exploration that found it.
     pub seed: u64,
     /// None, one or two cuts.
     pub cuts: Vec<Cut>,
@@ -40,11 +40,11 @@ impl Id {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("state name `{text}`: found `{found}`, expected {expected}")]
 pub struct IdError {
-    /// The whole text.
+    /// The text that is not an id.
     pub text: String,
     /// The part that is wrong.
     pub found: String,
-    /// What would do.
+    /// The form that an id has.
     pub expected: &'static str,
 }
 
@@ -74,17 +74,22 @@ impl fmt::Display for Id {
         let Some(kept) = &self.kept else {
             return Ok(());
         };
-        f.write_str("@")?;
-        for (i, run) in kept.chunk_by(|a, b| a + 1 == *b).enumerate() {
-            let (comma, first) = (if i == 0 { "" } else { "," }, run[0]);
-            if run.len() == 1 {
-                write!(f, "{comma}{first}")?
-            } else {
-                write!(f, "{comma}{first}-{}", first + run.len() - 1)?
-            }
-        }
-        Ok(())
+        write_kept(kept, f)
     }
+}
+
+fn write_kept(kept: &[usize], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str("@")?;
+    for (i, run) in kept.chunk_by(|a, b| a + 1 == *b).enumerate() {
+        let comma = if i == 0 { "" } else { "," };
+        let first = run[0];
+        if run.len() == 1 {
+            write!(f, "{comma}{first}")?
+        } else {
+            write!(f, "{comma}{first}-{}", first + run.len() - 1)?
+        }
+    }
+    Ok(())
 }
 
 impl FromStr for Id {
@@ -104,18 +109,19 @@ impl FromStr for Id {
             .split_once(':')
             .ok_or_else(|| wrong((states, "`seed:` and a cut")))?;
         let seed = number(seed).map_err(wrong)?;
-        let cuts = if cuts == "uncut" {
-            Vec::new()
-        } else {
-            cuts.split('/')
-                .map(parse_cut)
-                .collect::<Result<_, _>>()
-                .map_err(wrong)?
-        };
+        let cuts = parse_cuts(cuts).map_err(wrong)?;
         if cuts.len() > 2 {
             return Err(wrong((states, "at most two cuts")));
         }
         Ok(Self { seed, cuts, kept })
+    }
+}
+
+/// Reads the cuts of an id.
+fn parse_cuts(text: &str) -> Result<Vec<Cut>, (&str, &'static str)> {
+    match text {
+        "uncut" => Ok(Vec::new()),
+        _ => text.split('/').map(parse_cut).collect(),
     }
 }
 
@@ -150,7 +156,8 @@ fn parse_kept(text: &str) -> Result<Vec<usize>, Wrong<'_>> {
     }
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (usize, usize) = (number(first)?, number(last)?);
+        let first: usize = number(first)?;
+        let last: usize = number(last)?;
         if last < first || kept.last().is_some_and(|&k| k >= first) {
             return Err((part, "ascending ranges"));
         }

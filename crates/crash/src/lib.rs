@@ -2,12 +2,12 @@
 //! what is left.
 //!
 //! *Promises.* A run is made once, on a chip that logs its operations. For each chosen moment the
-//! explorer builds the chip exactly as a cut at that moment may leave it. It attaches the layer from
-//! this chip alone, lets an [`Oracle`] compare the contents with what the host had been promised,
-//! and goes on writing. Some of these recoveries are cut again. Refusals, panics and endless loops
-//! are violations as well. Each [`Violation`] has an [`Id`] that makes the same state again, and the
-//! first one is shrunk to a few host operations. A report is a function of subject, operations and
-//! plan: threads and wall time have no part in it.
+//! explorer builds the chip exactly as a cut at that moment may leave it. It attaches the layer
+//! from this chip alone, lets an [`Oracle`] compare the contents with what the host had been
+//! promised, and goes on writing. Some of these recoveries are cut again. Refusals, panics and
+//! endless loops are violations as well. Each [`Violation`] has an [`Id`] that makes the same state
+//! again, and the first one is shrunk to a few host operations. A report is a function of subject,
+//! operations and plan: threads and wall time have no part in it.
 //!
 //! *Works on* any [`Subject`]. [`Disk`] makes one of each block layer, [`Files`] one of each file
 //! system over a layer.

@@ -35,11 +35,9 @@ pub(crate) fn live<S: Subject>(
     before: S::Oracle,
     script: impl FnOnce(&S::Device) -> Vec<S::Op>,
 ) -> Result<Life<S>, Failure> {
-    let (clock, rail, pages) = (
-        chip.clock().clone(),
-        chip.rail().clone(),
-        u64::from(chip.spec().geometry.pages()),
-    );
+    let clock = chip.clock().clone();
+    let rail = chip.rail().clone();
+    let pages = u64::from(chip.spec().geometry.pages());
     rail.cut_at(rail.steps() + pages * PASSES);
     let attached = guarded(|| {
         subject

@@ -9,7 +9,7 @@ use std::fmt;
 /// What an exploration found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CrashReport {
-    /// Of the exploration.
+    /// The seed that the exploration started from.
     pub seed: u64,
     /// Which cuts: `all` or `sample of N`.
     pub cuts: String,
@@ -42,7 +42,7 @@ pub struct CrashReport {
 pub struct Violation {
     /// Name of the state: makes it again, see [`Id`].
     pub id: String,
-    /// The promise.
+    /// The promise that was broken.
     pub kind: Kind,
     /// What was found, and what was allowed.
     pub what: String,

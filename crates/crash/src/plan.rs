@@ -5,7 +5,7 @@ use nandlab_sim::with_defaults;
 use std::str::FromStr;
 
 with_defaults! {
-    /// How to explore.
+    /// The extent of an exploration.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Plan {
         /// Chooses moments, fates, and the operations after each recovery.
@@ -14,7 +14,7 @@ with_defaults! {
         pub cuts: Cuts = Cuts::All,
         /// States for each chip operation that is cut in two.
         pub words: u32 = 4,
-        /// Cuts during recovery.
+        /// Which cuts are followed by a cut during recovery.
         pub second: SecondLevel = SecondLevel::Every(16),
         /// Changes that the host makes after each recovery, before a flush.
         pub changes: u32 = 3,
@@ -53,7 +53,7 @@ impl FromStr for Cuts {
 /// Which recoveries are cut again, at every one of their chip operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecondLevel {
-    /// None.
+    /// No second power cut is made.
     Off,
     /// One recovery in this many, chosen by the seed; 0 for none.
     Every(u64),
@@ -74,11 +74,11 @@ pub enum CrashError {
     /// The name is of a state that this run does not have.
     #[error("state {id}: {what} {found}, expected {expected}")]
     NoSuchState {
-        /// The name.
+        /// The id that no state has.
         id: String,
         /// What is out of range.
         what: &'static str,
-        /// Its value.
+        /// The value that was given.
         found: usize,
         /// What the run has.
         expected: String,

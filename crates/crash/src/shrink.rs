@@ -1,8 +1,8 @@
 //! The smallest case: as few host operations as still fail in the same way.
 //!
-//! Whatever was called after the cut goes first, then ever smaller runs of operations (delta
-//! debugging), until not one can be left out or the states allowed for it are spent. The cut may
-//! move, but only within what follows the last call: elsewhere fewer operations would have done.
+//! Calls after the cut go first, then ever smaller runs of operations (delta debugging). It ends
+//! when none can be left out or the states allowed for it are spent. The cut may move, but only
+//! within what follows the last call: elsewhere fewer operations would have done.
 
 use crate::bench::Bench;
 use crate::cut;
@@ -14,7 +14,7 @@ use crate::plan::Cuts;
 use crate::subject::{Kind, Subject};
 use crate::walk::Place;
 
-/// Chip operations told before the cut.
+/// The most chip operations listed before the cut.
 const TOLD: usize = 12;
 
 /// Shrinks the case of one violation of the whole run.

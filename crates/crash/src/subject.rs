@@ -10,7 +10,7 @@ use std::{error::Error, fmt};
 /// The stack must keep to the clock of its chip. It must be a function of the chip's contents and
 /// of the operations alone.
 pub trait Subject: Sync {
-    /// The attached stack.
+    /// The type of the stack once attached.
     type Device;
     /// One host operation. Any subsequence of a workload must be a workload.
     type Op: Clone + fmt::Display + Send + Sync;
@@ -62,15 +62,15 @@ pub trait Oracle<Device, Op>: Clone + Send + Sync {
     /// The power was cut: anything not promised may be lost.
     fn cut(&mut self);
 
-    /// Reads and compares everything. After a cut, any allowed state passes and becomes the expected
-    /// one. Without a cut, only the newest state passes.
+    /// Reads and compares everything. After a cut, any allowed state passes and becomes the
+    /// expected one. Without a cut, only the newest state passes.
     fn check(&mut self, device: &mut Device) -> Result<(), Failure>;
 }
 
-/// A broken promise.
+/// A promise that a state after a power cut breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Which promise.
+    /// The promise that was broken.
     pub kind: Kind,
     /// What was found, and what is allowed.
     pub what: String,
@@ -104,7 +104,7 @@ impl Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// The stack attaches.
+    /// The stack attaches after the cut.
     Attach,
     /// The stack can be read, and holds allowed contents.
     Contents,
@@ -112,7 +112,7 @@ pub enum Kind {
     Refused,
     /// Each step takes a bounded number of chip operations.
     Endless,
-    /// Nothing panics.
+    /// No call panics after the cut.
     Panic,
     /// No chip operation overtakes another one and destroys data that it still needs.
     Overtaken,

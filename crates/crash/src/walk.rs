@@ -22,7 +22,7 @@ pub(crate) struct Walker<'a, S> {
 pub(crate) struct Place {
     pub id: Id,
     /// The same in words.
-    pub told: String,
+    pub reported: String,
 }
 
 impl Place {
@@ -34,7 +34,7 @@ impl Place {
                 cuts: Vec::new(),
                 kept: None,
             },
-            told: String::new(),
+            reported: String::new(),
         }
     }
 
@@ -42,9 +42,9 @@ impl Place {
     pub fn then(&self, cut: Cut, log: &[LoggedOp], geometry: &Geometry) -> Self {
         Self {
             id: self.id.then(cut),
-            told: format!(
+            reported: format!(
                 "{}{}; then, in the recovery, ",
-                self.told,
+                self.reported,
                 cut.describe(log, geometry)
             ),
         }
@@ -118,7 +118,7 @@ impl<S: Subject> Walker<'_, S> {
                 tally,
             )? {
                 tally.violation(failure.kind, || {
-                    self.violation(&place.id.then(cut), &place.told, life, at, &failure)
+                    self.violation(&place.id.then(cut), &place.reported, life, at, &failure)
                 });
             }
         }
@@ -173,7 +173,7 @@ impl<S: Subject> Walker<'_, S> {
     pub fn violation(
         &self,
         id: &Id,
-        told: &str,
+        reported: &str,
         life: &Life<S>,
         at: Nanos,
         failure: &Failure,
@@ -181,12 +181,14 @@ impl<S: Subject> Walker<'_, S> {
         let cut = id.cuts.last().map_or("no cut".into(), |cut| {
             cut.describe(&life.log, &self.geometry)
         });
-        let (id, kind, what) = (id.to_string(), failure.kind, failure.what.clone());
+        let id = id.to_string();
+        let kind = failure.kind;
+        let what = failure.what.clone();
         Violation {
             id,
             kind,
             what,
-            cut: format!("{told}{cut}"),
+            cut: format!("{reported}{cut}"),
             host: life.doing(at),
             at_ns: at,
         }

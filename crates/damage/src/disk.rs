@@ -1,6 +1,6 @@
 //! Edits of a disk: words, bytes and sectors, mostly where structure lies.
 //!
-//! *Knows nothing of* formats: a format gives its good volumes and mends its checksums.
+//! *Knows nothing of* formats: a format gives its good volumes and repairs its checksums.
 
 use crate::edit::{Edit, Script};
 use crate::strike::Strike;
@@ -12,7 +12,7 @@ const SECTOR: usize = 512;
 /// A good volume, and where its structure lies.
 #[derive(Clone, Debug)]
 pub struct Disk {
-    /// The volume.
+    /// The volume in memory.
     pub ram: Ram,
     /// Sectors worth an edit.
     places: Vec<u64>,
@@ -35,7 +35,7 @@ impl Disk {
         Self { places, ram }
     }
 
-    /// One edit.
+    /// Applies one edit to the volume.
     pub fn edit(&mut self, edit: Edit) {
         let Edit {
             verb,
@@ -133,7 +133,9 @@ impl Backing for Bytes {
             count: buf.len() as u64,
             len: self.len(),
         };
-        let (mut at, mut rest, mut sector) = (offset, buf, [0; SECTOR]);
+        let mut at = offset;
+        let mut rest = buf;
+        let mut sector = [0; SECTOR];
         while !rest.is_empty() {
             let within = at as usize % SECTOR;
             if within == 0 && rest.len() >= SECTOR {
@@ -167,10 +169,10 @@ impl Backing for Bytes {
 /// One format on disks.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Good volumes.
+    /// Returns good volumes to start from.
     pub seeds: fn() -> &'static [Disk],
     /// Makes checksums right again, unless the script says not to.
-    pub mend: fn(&mut Ram, Script<'_>),
+    pub repair: fn(&mut Ram, Script<'_>),
 }
 
 impl Target {
@@ -184,7 +186,7 @@ impl Target {
         let seeds = (self.seeds)();
         let mut disk = seeds[script.seed % seeds.len()].clone();
         script.edits().for_each(|edit| disk.edit(edit));
-        (self.mend)(&mut disk.ram, script);
+        (self.repair)(&mut disk.ram, script);
         disk
     }
 }

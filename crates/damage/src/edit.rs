@@ -44,13 +44,13 @@ const SPECIAL: [u32; 32] = [
 /// One edit; what its parts mean is the medium's business.
 #[derive(Clone, Copy, Debug)]
 pub struct Edit {
-    /// What is done.
+    /// Selects the kind of the edit.
     pub verb: u8,
     /// To which part of that.
     pub field: u8,
-    /// To what.
+    /// Selects the place that is edited.
     pub place: usize,
-    /// With what.
+    /// The value that the edit writes.
     pub value: u32,
 }
 

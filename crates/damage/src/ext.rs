@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 /// Its good volumes and checksums.
 pub const TARGET: Target = Target {
     seeds,
-    mend: |_, _| {},
+    repair: |_, _| {},
 };
 
 fn seeds() -> &'static [Disk] {
@@ -31,18 +31,22 @@ fn seed(journal: bool, unmount: bool) -> Disk {
     };
     format(&mut ram, &choices).expect("a volume of this size");
     let mut ext = Ext::mount(&mut ram, Options::default()).expect("a new volume");
-    plant::plant(&mut ext, 12, 20_000).expect("room for the tree");
-    let many = ext
-        .mkdir(Ino::ROOT, b"many", 0o755, Caller::root(NOW))
-        .expect("room for a directory")
-        .ino;
-    for number in 0..60 {
-        // More than a block of names: the directory gets an index.
-        let name = format!("a name that is long so that an index is needed {number}");
-        ext.symlink(many, name.as_bytes(), b"target", Caller::root(NOW))
-            .expect("room for a link");
-    }
+    plant::plant(&mut ext, 12, 20_000).expect("space for the tree");
+    fill(&mut ext);
     if unmount { ext.unmount() } else { ext.sync() }.expect("a disk without faults");
     drop(ext);
     Disk::new(ram)
+}
+
+/// Makes a directory with an index, which takes more than a block of names.
+fn fill<D: nandlab_block::BlockDevice>(ext: &mut Ext<D>) {
+    let many = ext
+        .mkdir(Ino::ROOT, b"many", 0o755, Caller::root(NOW))
+        .expect("space for a directory")
+        .ino;
+    for number in 0..60 {
+        let name = format!("a name that is long so that an index is needed {number}");
+        ext.symlink(many, name.as_bytes(), b"target", Caller::root(NOW))
+            .expect("space for a link");
+    }
 }

@@ -18,9 +18,9 @@ const SECTORS: u64 = 60 * 2048;
 /// Its good volumes and checksums.
 pub const TARGET: Target = Target {
     seeds,
-    mend: |ram, script| {
+    repair: |ram, script| {
         if script.options & 0x80 == 0 {
-            mend(ram);
+            repair(ram);
         }
     },
 };
@@ -45,7 +45,7 @@ fn seed(options: Options) -> Disk {
     let mut ram = Ram::new(512, SECTORS);
     format(&mut ram, &Format::default()).expect("a volume of this size");
     let mut f2fs = F2fs::mount(&mut ram, options).expect("a new volume");
-    plant::plant(&mut f2fs, 12, 30_000).expect("room for the tree");
+    plant::plant(&mut f2fs, 12, 30_000).expect("space for the tree");
     let large = f2fs
         .lookup(Ino::ROOT, b"large")
         .expect("it was planted")
@@ -60,7 +60,7 @@ fn seed(options: Options) -> Disk {
 }
 
 /// First and last block of each checkpoint.
-fn mend(ram: &mut Ram) {
+fn repair(ram: &mut Ram) {
     for start in [SEGMENT, 2 * SEGMENT] {
         let mut head = block(ram, start);
         seal(ram, start, &mut head);

@@ -14,7 +14,7 @@ const SECTORS: u64 = 5000;
 /// Its good volumes and checksums.
 pub const TARGET: Target = Target {
     seeds,
-    mend: |_, _| {},
+    repair: |_, _| {},
 };
 
 fn seeds() -> &'static [Disk] {
@@ -36,7 +36,7 @@ fn seed(bits: Bits, cluster: u32) -> Disk {
     };
     format(&mut ram, &choices).expect("a volume of this size");
     let mut fat = Fat::mount(&mut ram, Options::default()).expect("a new volume");
-    plant::plant(&mut fat, 12, 6000).expect("room for the tree");
+    plant::plant(&mut fat, 12, 6000).expect("space for the tree");
     fat.unmount().expect("a disk without faults");
     drop(fat);
     Disk::new(ram)

@@ -43,7 +43,7 @@ struct Bytes {
     nodes: Vec<usize>,
 }
 
-/// A good medium.
+/// A good medium that edits start from.
 #[derive(Debug)]
 pub struct Seed {
     bytes: Bytes,
@@ -115,10 +115,11 @@ fn seed(format: ImageFormat, options: Options) -> Seed {
     let mtd =
         Image::new(vec![0xFF; format.bytes(BLOCKS as u32) as usize], format).expect("whole blocks");
     let mut fs = Jffs2::mount(mtd, options).expect("an empty medium");
-    plant::plant(&mut fs, 8, 5000).expect("room for the tree");
+    plant::plant(&mut fs, 8, 5000).expect("space for the tree");
     fs.unmount().expect("a medium without faults");
     let raw = fs.into_mtd().into_backing();
-    let (page, oob) = (format.page as usize, format.oob as usize);
+    let page = format.page as usize;
+    let oob = format.oob as usize;
     let part = |from: usize, to: usize| {
         raw.chunks(page + oob)
             .flat_map(|page| page[from..to].to_vec())
@@ -191,9 +192,9 @@ impl Bytes {
         );
     }
 
-    /// Where nodes begin.
     fn find(&self) -> Vec<usize> {
-        let (mut all, mut at) = (Vec::new(), 0);
+        let mut all = Vec::new();
+        let mut at = 0;
         while at + HEAD <= self.data.len() {
             let is_node =
                 self.get16(at) == 0x1985 && crc(&self.data[at..at + 8]) == self.get32(at + 8);
@@ -220,7 +221,8 @@ impl Bytes {
     fn edit(&mut self, edit: Edit) {
         let Edit { place, value, .. } = edit;
         let field = usize::from(edit.field & 0x7F);
-        let (at, other) = (self.node(place), self.node(value as usize & 0xFFFF));
+        let at = self.node(place);
+        let other = self.node(value as usize & 0xFFFF);
         let word = at + field % 17 * 4;
         match edit.verb % 14 {
             0 => self.put32(word, value),
@@ -248,14 +250,15 @@ impl Bytes {
                 return;
             }
             _ => {
-                let (from, to) = (at + HEAD.max(field), at + self.len(at));
+                let from = at + HEAD.max(field);
+                let to = at + self.len(at);
                 if from < to {
                     self.data[from..to].fill(value as u8);
                 }
             }
         }
         if edit.field & 0x80 == 0 {
-            self.mend(at);
+            self.repair(at);
         }
     }
 
@@ -271,7 +274,8 @@ impl Bytes {
             .iter()
             .rposition(|byte| *byte != 0xFF)
             .map_or(0, |last| last + 1);
-        let (to, len) = (start + used.next_multiple_of(4), self.len(from));
+        let to = start + used.next_multiple_of(4);
+        let len = self.len(from);
         if to + len <= start + BLOCK {
             self.data.copy_within(from..from + len, to);
             // Mostly another version of the same.
@@ -279,7 +283,7 @@ impl Bytes {
             self.put32(version, self.get32(version).wrapping_add(value >> 8));
             self.nodes.push(to);
             if field & 0x80 == 0 {
-                self.mend(to);
+                self.repair(to);
             }
         }
     }
@@ -295,7 +299,7 @@ impl Bytes {
     }
 
     /// Makes a node's checksums right: of its data, its own, its head's.
-    fn mend(&mut self, at: usize) {
+    fn repair(&mut self, at: usize) {
         if at + HEAD > self.data.len() {
             return;
         }

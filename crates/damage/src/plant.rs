@@ -2,7 +2,7 @@
 
 use nandlab_vfs::{Caller, Errno, FileSystem, Ino, NewNode, Rename, SetAttr, SetXattr, Time};
 
-/// When everything happens.
+/// The time at which all calls happen.
 pub const NOW: Time = Time::new(1_000_000_000);
 
 /// A tree with something of everything, `scale` times 300 bytes the largest of its many small

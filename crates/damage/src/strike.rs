@@ -3,31 +3,31 @@
 
 use nandlab_sim::mix;
 
-/// A sector.
+/// Bytes of a disk sector.
 pub const SECTOR: u64 = 512;
 
-/// One damage.
+/// One damage to a medium, at a fixed place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strike {
     /// The bits of a byte are inverted by a mask.
     Flip {
-        /// Where.
+        /// The offset of the byte.
         at: u64,
-        /// Which bits.
+        /// The bits that are inverted.
         mask: u8,
     },
     /// All bytes of a sector get the same value.
     Fill {
-        /// Where it begins.
+        /// The offset of the first byte.
         at: u64,
-        /// Zero or 0xFF.
+        /// The byte that fills the range: 0 or 0xFF.
         value: u8,
     },
     /// Two blocks take each other's places.
     Swap {
-        /// One.
+        /// The offset of the first range.
         first: u64,
-        /// The other.
+        /// The offset of the second range.
         second: u64,
         /// Bytes of a block.
         len: u64,

@@ -28,7 +28,7 @@ pub const LARGE: ImageFormat = ImageFormat {
     ..SMALL
 };
 
-/// A good medium.
+/// A good medium that edits start from.
 #[derive(Debug)]
 pub struct Seed {
     bytes: Vec<u8>,
@@ -113,15 +113,20 @@ fn medium(format: ImageFormat, options: Options) -> Vec<u8> {
             lebs: 6,
             ..VolumeSpec::default()
         })?;
-        ubi.start_update(fixed, 9000)?;
-        ubi.write_update(fixed, &[7; 9000])?;
-        for i in 0..20 {
-            ubi.change(data, i % 6, &[i as u8; 2048])?;
-            ubi.work()?;
-        }
+        write(&mut ubi, fixed, data)?;
         Ok(ubi.detach()?.into_backing())
     };
-    fill().expect("a medium without faults, with room")
+    fill().expect("a medium without faults, with space")
+}
+
+fn write(ubi: &mut Ubi<Image<Vec<u8>>>, fixed: u32, data: u32) -> Result<(), UbiError> {
+    ubi.start_update(fixed, 9000)?;
+    ubi.write_update(fixed, &[7; 9000])?;
+    for i in 0..20 {
+        ubi.change(data, i % 6, &[i as u8; 2048])?;
+        ubi.work()?;
+    }
+    Ok(())
 }
 
 fn edit(bytes: &mut [u8], page: usize, edit: Edit) {
@@ -131,7 +136,8 @@ fn edit(bytes: &mut [u8], page: usize, edit: Edit) {
         place,
         value,
     } = edit;
-    let (block, inner) = (place % BLOCKS * BLOCK, place / BLOCKS);
+    let block = place % BLOCKS * BLOCK;
+    let inner = place / BLOCKS;
     let other = value as usize % (BLOCKS + 2);
     let headed = bytes[block..].starts_with(b"UBI#");
     // Where data begin in a block with headers: one page for each of them.
@@ -164,7 +170,7 @@ fn edit(bytes: &mut [u8], page: usize, edit: Edit) {
         seal(&mut block[..HEADER_BYTES], HEADER_BYTES - 4);
         seal(&mut block[page..page + HEADER_BYTES], HEADER_BYTES - 4);
     }
-    mend(&mut block[behind..]);
+    repair(&mut block[behind..]);
 }
 
 fn seal(bytes: &mut [u8], at: usize) {
@@ -173,7 +179,7 @@ fn seal(bytes: &mut [u8], at: usize) {
 }
 
 /// Makes the checksums of what a block holds right, by its magic number.
-fn mend(data: &mut [u8]) {
+fn repair(data: &mut [u8]) {
     match &data[..4] {
         [0x7B, 0x11, 0xD6, 0x9F] => {
             data[8..12].fill(0);

@@ -44,7 +44,7 @@ impl Codec {
         Ok(Self { code, engine })
     }
 
-    /// The code.
+    /// Returns the code that it computes.
     pub fn code(&self) -> Code {
         self.code
     }

@@ -1,8 +1,7 @@
-//! Blocks in memory: what waits to be written, and, within a bound, what was read or written
-//! before.
+//! Blocks in memory: dirty blocks, and, within a bound, clean ones that were used before.
 //!
-//! *Promises.* What waits is kept until it is settled or forgotten; the rest is evicted, the less
-//! recently used first. *Knows nothing of* what the blocks hold: owners are told apart, no more.
+//! *Promises.* An LRU cache. Dirty blocks are kept until they are marked clean or forgotten; clean
+//! ones are evicted. *Knows nothing of* what the blocks hold: it only distinguishes owners.
 
 use alloc::{boxed::Box, vec::Vec};
 use core::ops::{Deref, DerefMut};
@@ -15,24 +14,24 @@ use nandlab_vfs::Time;
 pub(crate) enum Class {
     /// Block and inode bitmaps.
     Bitmap,
-    /// Numbers of blocks.
-    Numbers,
-    /// Inodes, attributes.
+    /// Blocks of block pointers.
+    Pointers,
+    /// Blocks of inodes or attributes.
     Inode,
-    /// Names.
+    /// Blocks of directory entries.
     Directory,
     /// Superblock and group descriptors: counts.
     Counts,
-    /// Contents that a journal takes as it takes structure.
+    /// Contents that a journal takes as it takes metadata.
     Contents,
 }
 
-/// Whose a waiting block is.
+/// Whose a dirty block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Owner {
     /// Contents of an inode.
     File(u32),
-    /// Structure.
+    /// The block holds metadata of the volume.
     Meta(Class),
 }
 
@@ -42,16 +41,16 @@ impl nandlab_block::Owner for Owner {
     }
 }
 
-/// What a commit must know of a waiting block.
+/// What a commit must know of a dirty block.
 #[derive(Debug, Default)]
 pub(crate) struct Mark {
     /// On the medium nothing leads to it yet, or to some of what it holds.
     fresh: bool,
-    /// Of numbers, what the medium holds.
+    /// Of block pointers, the version on the medium.
     before: Option<Box<[u8]>>,
 }
 
-/// Blocks in memory.
+/// The cache of the volume's blocks.
 #[derive(Debug)]
 pub(crate) struct Cache(OwnedCache<Owner, Time, Mark>);
 
@@ -69,45 +68,46 @@ impl DerefMut for Cache {
     }
 }
 
-/// The first key of structure in the order of owners.
+/// The first key of metadata in the order of owners.
 const STRUCTURE: (Owner, u32) = (Owner::Meta(Class::Bitmap), 0);
 
 impl Cache {
-    /// Keeps up to `blocks` of what does not wait.
+    /// Keeps up to `blocks` clean blocks.
     pub fn new(blocks: usize) -> Self {
         Self(OwnedCache::new(blocks))
     }
 
-    /// The block to be changed, waiting from now on; none if it is not here.
+    /// The block to be changed, dirty from now on; none if it is not here.
     pub fn edit(&mut self, block: u32, owner: Owner, now: Time) -> Option<&mut [u8]> {
         self.0.edit(block, owner, now, |data| Mark {
             fresh: false,
-            before: (owner == Owner::Meta(Class::Numbers)).then(|| data.into()),
+            before: (owner == Owner::Meta(Class::Pointers)).then(|| data.into()),
         })
     }
 
-    /// Replaces the block; it waits, since now unless it did already. A block is `fresh` until it
-    /// is settled.
+    /// Replaces the block; it is dirty, since now unless it was already. A block is `fresh` until
+    /// it is marked clean.
     pub fn replace(&mut self, block: u32, owner: Owner, now: Time, data: Box<[u8]>, fresh: bool) {
         if let Some(mark) = self.0.replace(block, owner, now, data) {
             mark.fresh |= fresh;
         }
     }
 
-    /// A waiting block has come to hold something to which nothing on the medium leads.
+    /// A dirty block now holds something to which nothing on the medium leads.
     pub fn freshen(&mut self, block: u32) {
         if let Some(mark) = self.mark_mut(block) {
             mark.fresh = true;
         }
     }
 
-    /// A waiting block of numbers as the medium has it, and as it is; none if the medium has none.
-    pub fn numbers(&self, block: u32) -> Option<(&[u8], &[u8])> {
+    /// A dirty block of block pointers as the medium has it, and as it is; none if the medium has
+    /// none.
+    pub fn pointers(&self, block: u32) -> Option<(&[u8], &[u8])> {
         let (now, mark) = self.dirty(block)?;
         Some((mark.before.as_deref()?, now))
     }
 
-    /// Whether a waiting block holds something to which nothing on the medium leads.
+    /// Whether a dirty block holds something to which nothing on the medium leads.
     pub fn is_fresh(&self, block: u32) -> bool {
         self.dirty(block).is_some_and(|(_, mark)| mark.fresh)
     }
@@ -121,14 +121,14 @@ impl Cache {
         fresh
     }
 
-    /// All waiting structure, in order.
+    /// All dirty metadata, in order.
     pub fn structure(&self) -> Vec<u32> {
         let mut blocks: Vec<u32> = self.of_owners(STRUCTURE..).collect();
         blocks.sort_unstable();
         blocks
     }
 
-    /// How many waiting blocks hold structure.
+    /// How many dirty blocks hold metadata.
     pub fn waiting_structure(&self) -> usize {
         self.waiting() - self.waiting_contents()
     }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_stays_and_the_rest_is_bounded() {
+    fn dirty_data_stays_and_clean_data_is_bounded() {
         let mut cache = Cache::new(16);
         cache.replace(1000, A, Time::new(1), block(7), false);
         for n in 0..100 {
@@ -155,7 +155,7 @@ mod tests {
         assert!(cache.clean() <= 16);
         let found = [1000, 99, 3].map(|n| cache.get(n).map(|data| data[0]));
         assert_eq!(found, [Some(7), Some(99), None]);
-        cache.settle(1000);
+        cache.mark_clean(1000);
         assert_eq!(
             (cache.waiting(), cache.waiting_contents(), cache.get(1000)),
             (0, 0, Some(&[7; 4][..]))

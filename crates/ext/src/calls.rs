@@ -100,21 +100,14 @@ impl<D: BlockDevice> Ext<D> {
         if inode.kind() != Some(FileType::Symlink) {
             return Err(Errno::Invalid.into());
         }
-        let (size, fast) = (inode.size, inode.is_fast_link(&self.store.layout));
+        let size = inode.size;
+        let fast = inode.is_fast_link(&self.store.layout);
         let most = if fast {
             60
         } else {
             u64::from(self.store.layout.block)
         };
-        if size == 0 || size > most {
-            let expected = "1 to 60 bytes in the inode, or up to a block";
-            return Err(ExtError::Inode {
-                inode: number,
-                field: "length of a symbolic link",
-                found: size,
-                expected,
-            });
-        }
+        check_target_length(number, size, most)?;
         let mut target = vec![0; size as usize];
         if fast {
             let bytes = inode.block.iter().flat_map(|word| word.to_le_bytes());
@@ -169,12 +162,11 @@ impl<D: BlockDevice> Ext<D> {
         self.commit()
     }
 
-    /// Writes what fits.
     fn write_data(&mut self, number: u32, offset: u64, data: &[u8]) -> Result<usize, ExtError> {
         let done = self.write_file(number, offset, data)?;
         if done < data.len() && self.is_releasing() {
-            // A commit makes room for more.
-            self.settle_all()?;
+            // A commit frees space for more.
+            self.commit_all_releases()?;
             return match self.write_file(number, offset + done as u64, &data[done..]) {
                 Err(ExtError::Call(Errno::NoSpace | Errno::FileTooBig)) => Ok(done),
                 more => Ok(done + more?),
@@ -182,6 +174,19 @@ impl<D: BlockDevice> Ext<D> {
         }
         Ok(done)
     }
+}
+
+fn check_target_length(inode: u32, found: u64, most: u64) -> Result<(), ExtError> {
+    if (1..=most).contains(&found) {
+        return Ok(());
+    }
+    let expected = "1 to 60 bytes in the inode, or up to a block";
+    Err(ExtError::Inode {
+        inode,
+        field: "length of a symbolic link",
+        found,
+        expected,
+    })
 }
 
 impl<D: BlockDevice> FileSystem for Ext<D> {

@@ -1,10 +1,9 @@
 //! Finds what is wrong with a volume.
 //!
-//! *Promises.* Every inode is visited once, every block of numbers or names once, whatever the
-//! volume says; memory is one bit a block, eight bytes an inode, the inodes of all directories and
-//! the names of one.
-//! At most [`FINDINGS_MAX`](crate::FINDINGS_MAX) findings are kept, the rest counted. Nothing is
-//! written.
+//! *Promises.* Every inode is visited once, every block of block pointers or names once, whatever
+//! the volume says; memory is one bit a block, eight bytes an inode, the inodes of all directories
+//! and the names of one. At most [`FINDINGS_MAX`](crate::FINDINGS_MAX) findings are kept, the rest
+//! counted. Nothing is written.
 
 use crate::{
     Ext, ExtError,
@@ -44,7 +43,8 @@ pub(crate) struct Walk {
 impl Walk {
     /// Marks a block as used; false if it was.
     fn mark(&mut self, block: u32) -> bool {
-        let (word, bit) = (block as usize / 64, 1 << (block % 64));
+        let word = block as usize / 64;
+        let bit = 1 << (block % 64);
         let before = self.used[word] & bit;
         self.used[word] |= bit;
         before == 0
@@ -302,8 +302,9 @@ impl<D: BlockDevice> Ext<D> {
         inode: &Inode,
         count: &mut u32,
     ) -> Result<u64, ExtError> {
-        let n = u64::from(self.store.layout.numbers());
-        let (mut last, mut first) = (0, 0);
+        let n = u64::from(self.store.layout.pointers());
+        let mut last = 0;
+        let mut first = 0;
         for (slot, block) in inode.block.iter().enumerate() {
             let levels = slot.saturating_sub(11) as u32;
             if *block != 0 && self.claim(walk, number, *block) {
@@ -327,7 +328,7 @@ impl<D: BlockDevice> Ext<D> {
         let Some(below) = levels.checked_sub(1) else {
             return Ok(first + 1);
         };
-        let each = u64::from(self.store.layout.numbers()).pow(below);
+        let each = u64::from(self.store.layout.pointers()).pow(below);
         let bytes = self.store.block(block)?.to_vec();
         let mut last = 0;
         for slot in 0..bytes.len() / 4 {
@@ -374,7 +375,8 @@ impl<D: BlockDevice> Ext<D> {
         block: u32,
         names: &mut BTreeSet<Vec<u8>>,
     ) -> Result<(), ExtError> {
-        let (types, bytes) = (self.types(), self.store.block(block)?.to_vec());
+        let types = self.types();
+        let bytes = self.store.block(block)?.to_vec();
         let mut at = 0;
         while at < bytes.len() {
             let record = record(&bytes, at, block, types)?;
@@ -421,7 +423,8 @@ impl<D: BlockDevice> Ext<D> {
                 }),
                 b"." | b".." => continue,
                 _ if seen.kind == 2 && seen.parent != 0 => {
-                    let (first, inode) = (seen.parent, record.inode);
+                    let first = seen.parent;
+                    let inode = record.inode;
                     walk.report.add(Finding::TwoParents {
                         inode,
                         first,
@@ -453,24 +456,28 @@ impl<D: BlockDevice> Ext<D> {
                 continue;
             }
             let links = self.inode(number)?.links;
-            if seen.names == 0 || (seen.kind == 2 && seen.parent == 0) {
-                walk.report.add(Finding::Nameless {
-                    inode: number,
-                    journaled: layout.has(compat::HAS_JOURNAL),
-                });
-            } else if links != seen.names {
-                walk.report.add(Finding::Links {
-                    inode: number,
-                    found: links.into(),
-                    expected: seen.names.into(),
-                    directory: seen.kind == 2,
-                });
-            }
+            Self::check_names_of(walk, number, seen, links, layout.has(compat::HAS_JOURNAL));
             if seen.kind == 2 && seen.parent != 0 {
                 self.check_parent(walk, number, seen.parent)?;
             }
         }
         Ok(())
+    }
+
+    fn check_names_of(walk: &mut Walk, number: u32, seen: Seen, links: u16, journaled: bool) {
+        if seen.names == 0 || (seen.kind == 2 && seen.parent == 0) {
+            walk.report.add(Finding::Nameless {
+                inode: number,
+                journaled,
+            });
+        } else if links != seen.names {
+            walk.report.add(Finding::Links {
+                inode: number,
+                found: links.into(),
+                expected: seen.names.into(),
+                directory: seen.kind == 2,
+            });
+        }
     }
 
     fn check_parent(&mut self, walk: &mut Walk, number: u32, parent: u32) -> Result<(), ExtError> {
@@ -493,7 +500,8 @@ impl<D: BlockDevice> Ext<D> {
             Ok(_) => {}
         }
         // A circle is found from each of its members, once a member.
-        let (mut at, mut steps) = (parent, 0);
+        let mut at = parent;
+        let mut steps = 0;
         while at != ROOT && at != number && at != 0 && steps < u16::MAX {
             at = walk.seen[at as usize].parent;
             steps += 1;
@@ -508,10 +516,13 @@ impl<D: BlockDevice> Ext<D> {
         let layout = self.store.layout;
         for group in 0..layout.groups {
             let counts = self.groups[group as usize];
-            let (start, end) = (layout.group_start(group), layout.group_blocks(group));
+            let start = layout.group_start(group);
+            let end = layout.group_blocks(group);
             let bitmap = self.store.block(counts.block_bitmap)?.to_vec();
             let taken = |at: u32| bitmap[at as usize / 8] >> (at % 8) & 1 == 1;
-            let (mut lost, mut first, mut free) = (0, 0, 0);
+            let mut lost = 0;
+            let mut first = 0;
+            let mut free = 0;
             for at in 0..end {
                 match (walk.is_used(start + at), taken(at)) {
                     (true, false) => walk.report.add(Finding::FreeBlock {
@@ -556,14 +567,16 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     fn check_inode_bitmap(&mut self, walk: &mut Walk, group: u32) -> Result<(), ExtError> {
-        let (layout, counts) = (self.store.layout, self.groups[group as usize]);
+        let layout = self.store.layout;
+        let counts = self.groups[group as usize];
         let bitmap = self.store.block(counts.inode_bitmap)?.to_vec();
-        let (mut lost, mut first, mut free, mut directories) = (0, 0, 0, 0);
+        let mut lost = 0;
+        let mut first = 0;
+        let mut free = 0;
+        let mut directories = 0;
         for at in 0..layout.inodes_per_group {
-            let (inode, taken) = (
-                group * layout.inodes_per_group + at + 1,
-                bitmap[at as usize / 8] >> (at % 8) & 1 == 1,
-            );
+            let inode = group * layout.inodes_per_group + at + 1;
+            let taken = bitmap[at as usize / 8] >> (at % 8) & 1 == 1;
             let kind = walk.seen[inode as usize].kind;
             if kind != 0 && !taken {
                 walk.report.add(Finding::FreeInode { inode });

@@ -1,5 +1,5 @@
-//! Bringing what waits to the medium, in the order that the [crate](crate#power-loss) promises;
-//! with a journal see `journaled`.
+//! Writing dirty data to the medium, in the order that the [crate](crate#power-loss) promises; with
+//! a journal see `journaled`.
 
 use crate::{
     Ext, ExtError,
@@ -22,7 +22,7 @@ impl<D: BlockDevice> Ext<D> {
         self.store.barrier()
     }
 
-    /// Makes everything durable; nothing waits afterwards.
+    /// Makes everything durable; nothing is dirty afterwards.
     pub(crate) fn sync_all(&mut self) -> Result<(), ExtError> {
         self.put_counts()?;
         while self.store.cache.waiting() > 0 || self.is_releasing() {
@@ -35,7 +35,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// Commits until nothing more becomes free by it.
-    pub(crate) fn settle_all(&mut self) -> Result<(), ExtError> {
+    pub(crate) fn commit_all_releases(&mut self) -> Result<(), ExtError> {
         while self.is_releasing() {
             self.commit()?;
         }
@@ -67,7 +67,7 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
-    /// Brings all waiting metadata to the medium, with the contents to which it leads; everything
+    /// Writes all dirty metadata to the medium, with the contents to which it leads; everything
     /// written is durable afterwards.
     pub(crate) fn commit(&mut self) -> Result<(), ExtError> {
         if self.is_journaled() {
@@ -77,12 +77,12 @@ impl<D: BlockDevice> Ext<D> {
         self.write_fresh_contents()?;
         self.write_new()?;
         self.pause()?;
-        self.write_more_numbers()?;
+        self.write_more_pointers()?;
         self.pause()?;
         let inodes = self.store.cache.of(Owner::Meta(Class::Inode));
         self.store.write(&inodes)?;
         self.pause()?;
-        let fewer = self.store.cache.of(Owner::Meta(Class::Numbers));
+        let fewer = self.store.cache.of(Owner::Meta(Class::Pointers));
         self.store.write(&fewer)?;
         let names = self.store.cache.of(Owner::Meta(Class::Directory));
         for group in self.order.groups(&names) {
@@ -107,7 +107,7 @@ impl<D: BlockDevice> Ext<D> {
     /// What nothing on the medium leads to yet, bitmaps in which it is taken, as is all that was
     /// before, and counts.
     fn write_new(&mut self) -> Result<(), ExtError> {
-        let kinds = [Class::Numbers, Class::Inode, Class::Directory];
+        let kinds = [Class::Pointers, Class::Inode, Class::Directory];
         let mut new: Vec<u32> = kinds
             .into_iter()
             .flat_map(|class| self.store.cache.of(Owner::Meta(class)))
@@ -125,12 +125,12 @@ impl<D: BlockDevice> Ext<D> {
         self.store.write(&new)
     }
 
-    /// Blocks of numbers on the medium in which what was taken is added; what was given back stays
-    /// until no length covers it.
-    fn write_more_numbers(&mut self) -> Result<(), ExtError> {
+    /// Blocks of block pointers on the medium in which what was taken is added; what was given back
+    /// stays until no length covers it.
+    fn write_more_pointers(&mut self) -> Result<(), ExtError> {
         let mut whole = Vec::new();
-        for block in self.store.cache.of(Owner::Meta(Class::Numbers)) {
-            let Some((before, now)) = self.store.cache.numbers(block) else {
+        for block in self.store.cache.of(Owner::Meta(Class::Pointers)) {
+            let Some((before, now)) = self.store.cache.pointers(block) else {
                 continue;
             };
             let both = with_removed(before, now);
@@ -194,12 +194,11 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
-    /// Bytes that wait.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         self.store.cache.waiting() as u64 * u64::from(self.store.layout.block)
     }
 
-    /// Writes the oldest of what waits; gives by how many bytes less waits.
+    /// Writes the oldest dirty data; returns by how many bytes the dirty data shrank.
     pub(crate) fn write_oldest(&mut self, bytes: u64, until: Time) -> Result<u64, ExtError> {
         if self.is_journaled() {
             return self.write_oldest_journaled(bytes, until);
@@ -218,7 +217,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 }
 
-/// Numbers as they are, and where there is none any more, those from before.
+/// Block pointers, falling back to the old ones where cleared.
 fn with_removed(before: &[u8], now: &[u8]) -> Vec<u8> {
     let pairs = before.chunks_exact(4).zip(now.chunks_exact(4));
     pairs
@@ -232,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_that_went_stay_beside_those_that_came() {
+    fn removed_pointers_stay_beside_new_ones() {
         assert_eq!(
             with_removed(
                 &[1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0],

@@ -74,9 +74,10 @@ pub(crate) fn record(bytes: &[u8], at: usize, block: u32, types: bool) -> Result
         expected,
     };
     if at + HEADER > bytes.len() {
-        return Err(wrong("record", at, "room for 8 bytes"));
+        return Err(wrong("record", at, "space for 8 bytes"));
     }
-    let (inode, length) = (le32(bytes, at), usize::from(le16(bytes, at + 4)));
+    let inode = le32(bytes, at);
+    let length = usize::from(le16(bytes, at + 4));
     let name = if types {
         usize::from(bytes[at + 6])
     } else {
@@ -114,7 +115,7 @@ pub(crate) struct Found {
     pub before: Option<usize>,
 }
 
-/// Where in a block a record of `needed` bytes fits: the record that has room, and the bytes of
+/// Where in a block a record of `needed` bytes fits: the record that has space, and the bytes of
 /// that which it needs for itself.
 pub(crate) fn room(
     bytes: &[u8],
@@ -133,7 +134,7 @@ pub(crate) fn room(
     Ok(None)
 }
 
-/// Writes a record.
+/// Writes one directory record into a block.
 pub(crate) fn put_record(
     bytes: &mut [u8],
     at: usize,
@@ -148,8 +149,7 @@ pub(crate) fn put_record(
     bytes[at + HEADER..at + HEADER + name.len()].copy_from_slice(name);
 }
 
-/// Blocks of a directory that cannot be had: the others are gone through before the first of these
-/// is told.
+/// Unreadable blocks of a directory: the others are listed before the first of these is reported.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     first: Option<ExtError>,
@@ -170,7 +170,7 @@ impl Failures {
         }
     }
 
-    pub fn told<T>(self, value: T) -> Result<T, ExtError> {
+    pub fn shown<T>(self, value: T) -> Result<T, ExtError> {
         self.first.map_or(Ok(value), Err)
     }
 }
@@ -206,9 +206,11 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Looks for a name in one block.
     pub(crate) fn find_in(&mut self, block: u32, name: &[u8]) -> Result<Option<Found>, ExtError> {
-        let (types, inodes) = (self.types(), self.store.layout.inodes);
+        let types = self.types();
+        let inodes = self.store.layout.inodes;
         let bytes = self.store.block(block)?;
-        let (mut at, mut before) = (0, None);
+        let mut at = 0;
+        let mut before = None;
         while at < bytes.len() {
             let record = record(bytes, at, block, types)?;
             if record.inode != 0 && record.name_in(bytes) == name {
@@ -255,7 +257,7 @@ impl<D: BlockDevice> Ext<D> {
                 Err(error) => failures.add(error)?,
             }
         }
-        failures.told(None)
+        failures.shown(None)
     }
 
     pub(crate) fn is_indexed(&self, dir: &Inode) -> bool {
@@ -264,7 +266,8 @@ impl<D: BlockDevice> Ext<D> {
 
     /// The block that will hold a name when it is added, if that is one of those that there are.
     pub(crate) fn place_for(&mut self, number: u32, name: &[u8]) -> Result<Option<u32>, ExtError> {
-        let (dir, types) = (self.inode(number)?, self.types());
+        let dir = self.inode(number)?;
+        let types = self.types();
         if self.is_indexed(&dir)
             && let Some(leaf) = self.leaf_of(number, &dir, name)?
         {
@@ -294,7 +297,8 @@ impl<D: BlockDevice> Ext<D> {
         child: u32,
         kind: u8,
     ) -> Result<(), ExtError> {
-        let (mut dir, kind) = (self.inode(number)?, if self.types() { kind } else { 0 });
+        let mut dir = self.inode(number)?;
+        let kind = if self.types() { kind } else { 0 };
         if self.is_indexed(&dir) {
             if self.insert_indexed(number, &mut dir, name, child, kind)? {
                 return Ok(());
@@ -373,7 +377,6 @@ impl<D: BlockDevice> Ext<D> {
         Ok((index, block))
     }
 
-    /// Removes a name.
     pub(crate) fn remove_entry(&mut self, found: &Found) -> Result<(), ExtError> {
         let bytes = self.store.edit(found.block, Class::Directory)?;
         match found.before {
@@ -404,7 +407,8 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Whether a directory has no names.
     pub(crate) fn is_empty_dir(&mut self, number: u32) -> Result<bool, ExtError> {
-        let (dir, types) = (self.inode(number)?, self.types());
+        let dir = self.inode(number)?;
+        let types = self.types();
         for index in 0..self.dir_blocks(&dir) {
             let block = self.dir_block(number, &dir, index)?;
             let bytes = self.store.block(block)?;
@@ -420,7 +424,6 @@ impl<D: BlockDevice> Ext<D> {
         Ok(true)
     }
 
-    /// Where `..` is.
     pub(crate) fn parent_entry(&mut self, number: u32) -> Result<Found, ExtError> {
         let dir = self.inode(number)?;
         let block = self.dir_block(number, &dir, 0)?;
@@ -437,7 +440,8 @@ impl<D: BlockDevice> Ext<D> {
     pub(crate) fn names_in(&mut self, block: u32) -> Result<Vec<(Record, Vec<u8>)>, ExtError> {
         let types = self.types();
         let bytes = self.store.block(block)?;
-        let (mut at, mut names) = (0, Vec::new());
+        let mut at = 0;
+        let mut names = Vec::new();
         while at < bytes.len() {
             let record = record(bytes, at, block, types)?;
             if record.is_listed(bytes) {

@@ -11,9 +11,9 @@ use nandlab_jbd::Journal;
 /// The device, or the journal that owns it.
 #[derive(Debug)]
 pub(crate) enum Disk<D> {
-    /// Written in place.
+    /// Every block is written in place.
     Plain(D),
-    /// Structure is changed through a journal.
+    /// Metadata is changed through a journal.
     Journaled(Box<Journal<D>>),
 }
 
@@ -60,8 +60,20 @@ impl<D: BlockDevice> Disk<D> {
                 .device_mut()
                 .read(Lba(u64::from(first) * ratio), data)?);
         };
+        Self::read_journaled(journal, first, ratio, size, data)
+    }
+
+    /// Reads blocks, each in the journal's newest version.
+    fn read_journaled(
+        journal: &mut Journal<D>,
+        first: u32,
+        ratio: u64,
+        size: usize,
+        data: &mut [u8],
+    ) -> Result<(), ExtError> {
         let count = data.len() / size;
-        let (first, mut at) = (u64::from(first), 0);
+        let first = u64::from(first);
+        let mut at = 0;
         while at < count {
             if let Some(newest) = journal.pending(first + at as u64) {
                 data[at * size..(at + 1) * size].copy_from_slice(newest);

@@ -11,7 +11,7 @@ pub enum ExtError {
     /// The call asked for what cannot be.
     #[error(transparent)]
     Call(#[from] Errno),
-    /// The device failed.
+    /// The device below refused a request.
     #[error("device: {0}")]
     Device(#[from] BlockError),
     /// A field of the superblock makes no sense.
@@ -21,7 +21,7 @@ pub enum ExtError {
         offset: u16,
         /// What it is called.
         field: &'static str,
-        /// What it says.
+        /// The value that the field holds.
         found: u32,
         /// What it may say.
         expected: &'static str,
@@ -31,9 +31,9 @@ pub enum ExtError {
         "superblock, byte 96: incompatible feature {bit:#x}, {name}, expected none but filetype and needs_recovery"
     )]
     Feature {
-        /// Its bit.
+        /// The bit in the feature field.
         bit: u32,
-        /// Its name.
+        /// The kernel's name for the feature.
         name: &'static str,
     },
     /// Blocks of the volume and sectors of the device do not go together.
@@ -49,9 +49,9 @@ pub enum ExtError {
     /// A group's descriptor leads out of the volume.
     #[error("group {group}: {field} at block {found}, expected a block of the volume")]
     Group {
-        /// The group.
+        /// The number of the group.
         group: u32,
-        /// What is misplaced.
+        /// The structure that is misplaced.
         field: &'static str,
         /// Where it is said to be.
         found: u32,
@@ -59,11 +59,11 @@ pub enum ExtError {
     /// An inode says what cannot be.
     #[error("inode {inode}: {field} is {found}, expected {expected}")]
     Inode {
-        /// The inode.
+        /// The number of the inode.
         inode: u32,
-        /// What is wrong.
+        /// The name of the wrong field.
         field: &'static str,
-        /// What it says.
+        /// The value that the field holds.
         found: u64,
         /// What it may say.
         expected: &'static str,
@@ -71,13 +71,13 @@ pub enum ExtError {
     /// A block of metadata says what cannot be.
     #[error("block {block}, byte {offset}: {field} is {found}, expected {expected}")]
     Block {
-        /// The block.
+        /// The number of the block.
         block: u32,
         /// The byte in it.
         offset: u32,
-        /// What is wrong.
+        /// The name of the wrong field.
         field: &'static str,
-        /// What it says.
+        /// The value that the field holds.
         found: u64,
         /// What it may say.
         expected: &'static str,

@@ -27,7 +27,8 @@ impl<D: BlockDevice> Ext<D> {
         offset: u64,
         buf: &mut [u8],
     ) -> Result<usize, ExtError> {
-        let (inode, size) = (self.inode(number)?, self.store.layout.size());
+        let inode = self.inode(number)?;
+        let size = self.store.layout.size();
         let count = (buf.len() as u64).min(inode.size.saturating_sub(offset)) as usize;
         let mut done = 0;
         while done < count {
@@ -61,7 +62,8 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Where from a byte on a file has blocks; so far as a bounded number of steps shows.
     pub(crate) fn next_data(&mut self, number: u32, offset: u64) -> Result<u64, ExtError> {
-        let (inode, size) = (self.inode(number)?, self.store.layout.size() as u64);
+        let inode = self.inode(number)?;
+        let size = self.store.layout.size() as u64;
         let mut at = offset;
         for _ in 0..HOLE_STEPS {
             if at >= inode.size {
@@ -99,7 +101,8 @@ impl<D: BlockDevice> Ext<D> {
         let count = data
             .len()
             .min((most - offset).min(usize::MAX as u64) as usize);
-        let (inode, size) = (self.inode(number)?, self.store.layout.size());
+        let inode = self.inode(number)?;
+        let size = self.store.layout.size();
         let mut done = 0;
         while done < count {
             let (_, at) = self.locate(offset + done as u64)?;
@@ -125,16 +128,21 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Writes what is no more than a transaction takes.
     fn write_part(&mut self, number: u32, offset: u64, data: &[u8]) -> Result<usize, ExtError> {
-        let (mut inode, size, count) = (self.inode(number)?, self.store.layout.size(), data.len());
+        let mut inode = self.inode(number)?;
+        let size = self.store.layout.size();
+        let count = data.len();
         let owner = self.owner(number, &inode);
         if offset > inode.size {
             self.zero_tail(number, &inode)?;
         }
-        let (mut done, mut goal) = (0, self.nodes.goal(number, offset / size as u64));
+        let mut done = 0;
+        let mut goal = self.nodes.goal(number, offset / size as u64);
         let once = self.options.once && matches!(owner, Owner::File(_));
         // Neighbours that go to the device together: the first block, how many, where they begin in
         // the data.
-        let (mut first, mut blocks, mut from) = (0, 0, 0);
+        let mut first = 0;
+        let mut blocks = 0;
+        let mut from = 0;
         while done < count {
             let (index, at) = self.locate(offset + done as u64)?;
             let length = (size - at).min(count - done);
@@ -221,7 +229,7 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
-    /// Writes the older half of what waits if it is too much.
+    /// Writes the older half of the dirty data if it is too much.
     fn relieve(&mut self) -> Result<(), ExtError> {
         let unit = u64::from(self.store.layout.block);
         if self.store.cache.waiting_contents() as u64 * unit > self.options.waiting_bytes_max {
@@ -259,17 +267,23 @@ impl<D: BlockDevice> Ext<D> {
             } else if !at_boundary(size, block as usize) {
                 self.cut.insert(number);
             }
-            self.nodes.set_goal(number, 0, 0);
-            let listed = self.add_orphan(number, inode)?;
-            self.put_inode(number, inode)?;
-            self.trim(
+            return self.shrink(
                 number,
                 inode,
                 size.div_ceil(block).min(u32::MAX.into()) as u32,
-            )?;
-            if listed {
-                self.drop_orphan(number, inode)?;
-            }
+            );
+        }
+        Ok(())
+    }
+
+    /// Frees the blocks from `index` on; the list of orphans finishes this after a power cut.
+    fn shrink(&mut self, number: u32, inode: &mut Inode, index: u32) -> Result<(), ExtError> {
+        self.nodes.set_goal(number, 0, 0);
+        let listed = self.add_orphan(number, inode)?;
+        self.put_inode(number, inode)?;
+        self.trim(number, inode, index)?;
+        if listed {
+            self.drop_orphan(number, inode)?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use nandlab_vfs::report::{self, Severity};
 
-/// Something wrong.
+/// A deviation from the format that a check found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Finding {
     /// The volume was not unmounted.
@@ -12,39 +12,39 @@ pub enum Finding {
     /// A count in superblock or descriptor is another.
     #[error("{what} of {place}: {found}, expected {expected}")]
     Count {
-        /// What is counted.
+        /// The name of the count.
         what: &'static str,
         /// Where: a group, or the superblock where there is none.
         place: Place,
-        /// What is said.
+        /// The count on the volume.
         found: u32,
-        /// What is.
+        /// The count that the check found.
         expected: u32,
     },
     /// Blocks that are marked as taken and that nothing uses.
     #[error("group {group}: blocks that are taken and used by nothing: {count}, the first {first}")]
     LostBlocks {
-        /// The group.
+        /// The number of the group.
         group: u32,
-        /// How many.
+        /// The number of lost blocks.
         count: u32,
-        /// The first.
+        /// The number of the first of them.
         first: u32,
     },
     /// Inodes that are marked as taken and that are not in use.
     #[error("group {group}: inodes that are taken and not in use: {count}, the first {first}")]
     LostInodes {
-        /// The group.
+        /// The number of the group.
         group: u32,
-        /// How many.
+        /// The number of lost inodes.
         count: u32,
-        /// The first.
+        /// The number of the first of them.
         first: u32,
     },
     /// An inode in use has no name.
     #[error("inode {inode}: no name leads to it")]
     Nameless {
-        /// The inode.
+        /// The number of the inode.
         inode: u32,
         /// The volume has a journal: no power cut takes a name and leaves its inode.
         journaled: bool,
@@ -52,23 +52,23 @@ pub enum Finding {
     /// A block in use is marked as free.
     #[error("block {block} is used by inode {inode} and marked as free")]
     FreeBlock {
-        /// The block.
+        /// The number of the block.
         block: u32,
-        /// Whose; 0 for the volume's own structure.
+        /// Whose; 0 for the volume's own metadata.
         inode: u32,
     },
     /// An inode in use is marked as free.
     #[error("inode {inode} is in use and marked as free")]
     FreeInode {
-        /// The inode.
+        /// The number of the inode.
         inode: u32,
     },
     /// A block number that cannot be.
     #[error("inode {inode}: block {block}, expected a block for contents")]
     Stray {
-        /// The inode.
+        /// The number of the inode.
         inode: u32,
-        /// What is said.
+        /// The block pointer that the inode holds.
         block: u32,
     },
     /// A block belongs to two inodes, or twice to one.
@@ -76,17 +76,17 @@ pub enum Finding {
     CrossLink {
         /// The second to be visited.
         inode: u32,
-        /// The block.
+        /// The number of the block.
         block: u32,
     },
     /// A field of an inode cannot be.
     #[error("inode {inode}: {field} is {found}, expected {expected}")]
     Field {
-        /// The inode.
+        /// The number of the inode.
         inode: u32,
-        /// What is wrong.
+        /// The name of the wrong field.
         field: &'static str,
-        /// What is said.
+        /// The value that the field holds.
         found: u64,
         /// What it should be.
         expected: u64,
@@ -94,11 +94,11 @@ pub enum Finding {
     /// An inode has more or fewer names than it says.
     #[error("inode {inode}: links are {found}, expected {expected} by its names")]
     Links {
-        /// The inode.
+        /// The number of the inode.
         inode: u32,
-        /// What is said.
+        /// The link count in the inode.
         found: u32,
-        /// What is.
+        /// The number of names that lead to it.
         expected: u32,
         /// Whether it is a directory.
         directory: bool,
@@ -106,9 +106,9 @@ pub enum Finding {
     /// A block of names, numbers or attributes cannot be read as such.
     #[error("inode {inode}: {error}")]
     Unreadable {
-        /// Whose.
+        /// The number of the unreadable inode.
         inode: u32,
-        /// Why.
+        /// The error that reading it gave.
         error: crate::ExtError,
     },
     /// A name leads to an inode that is not in use.
@@ -116,25 +116,25 @@ pub enum Finding {
         "directory {dir}, block {block}, byte {offset}: leads to inode {found}, which is not in use"
     )]
     Dangling {
-        /// The directory.
+        /// The inode number of the directory.
         dir: u32,
-        /// The block.
+        /// The number of the block.
         block: u32,
-        /// The byte.
+        /// The offset of the entry in the block.
         offset: u32,
-        /// Where it leads.
+        /// The inode number in the entry.
         found: u32,
     },
     /// A name tells another type than its inode.
     #[error("directory {dir}, block {block}, byte {offset}: type {found}, expected {expected}")]
     Type {
-        /// The directory.
+        /// The inode number of the directory.
         dir: u32,
-        /// The block.
+        /// The number of the block.
         block: u32,
-        /// The byte.
+        /// The offset of the entry in the block.
         offset: u32,
-        /// What is said.
+        /// The type in the entry.
         found: u8,
         /// What its inode is.
         expected: u8,
@@ -145,13 +145,13 @@ pub enum Finding {
         name.escape_ascii()
     )]
     Name {
-        /// The directory.
+        /// The inode number of the directory.
         dir: u32,
-        /// The block.
+        /// The number of the block.
         block: u32,
-        /// The byte.
+        /// The offset of the entry in the block.
         offset: u32,
-        /// The name.
+        /// The name as the entry holds it.
         name: Vec<u8>,
     },
     /// A second entry of one name: a lookup finds the first only.
@@ -160,45 +160,45 @@ pub enum Finding {
         name.escape_ascii()
     )]
     Twice {
-        /// The directory.
+        /// The inode number of the directory.
         dir: u32,
-        /// The block.
+        /// The number of the block.
         block: u32,
-        /// The byte.
+        /// The offset of the entry in the block.
         offset: u32,
-        /// The name.
+        /// The name as the entry holds it.
         name: Vec<u8>,
     },
     /// The index of a directory does not lead to a name.
     #[error("directory {dir}, block {block}, byte {offset}: the index does not lead here")]
     Index {
-        /// The directory.
+        /// The inode number of the directory.
         dir: u32,
-        /// The block.
+        /// The number of the block.
         block: u32,
-        /// The byte.
+        /// The offset of the entry in the block.
         offset: u32,
     },
     /// A directory has two names.
     #[error("directory {inode} lies in {first} and in {second}")]
     TwoParents {
-        /// The directory.
+        /// The inode number of the directory with two names.
         inode: u32,
-        /// Where first.
+        /// The directory that holds the first name.
         first: u32,
-        /// Where also.
+        /// The directory that holds the second name.
         second: u32,
     },
     /// `.` or `..` lead elsewhere.
     #[error("directory {dir}: {name} leads to inode {found}, expected {expected}")]
     Dots {
-        /// The directory.
+        /// The inode number of the directory.
         dir: u32,
-        /// Which.
+        /// The name: `.` or `..`.
         name: &'static str,
-        /// Where it leads.
+        /// The inode number in the entry.
         found: u32,
-        /// Where it should.
+        /// The inode number that it should hold.
         expected: u32,
     },
     /// A field of the superblock that no read depends on.
@@ -206,9 +206,9 @@ pub enum Finding {
     Super {
         /// Where the field is.
         at: u16,
-        /// What is wrong.
+        /// The name of the wrong field.
         field: &'static str,
-        /// What is said.
+        /// The value that the field holds.
         found: u32,
         /// What it should be.
         expected: u32,
@@ -216,9 +216,9 @@ pub enum Finding {
     /// A group is marked as one whose tables were never written, which only ext4 has.
     #[error("group {group}: flags {flags:#x} and {unused} unused inodes of ext4, expected none")]
     Unwritten {
-        /// The group.
+        /// The number of the group.
         group: u32,
-        /// The flags.
+        /// The flags in the descriptor.
         flags: u16,
         /// Inodes that are called unused.
         unused: u16,
@@ -226,24 +226,24 @@ pub enum Finding {
     /// Bits behind the end of a bitmap are not set.
     #[error("group {group}: bit {first}, behind the end of the bitmap of {what}, is not set")]
     Padding {
-        /// The group.
+        /// The number of the group.
         group: u32,
-        /// Blocks or inodes.
+        /// The bitmap: blocks or inodes.
         what: &'static str,
-        /// The first.
+        /// The first bit that is not set.
         first: u32,
     },
     /// An inode that is not in use was deleted at no time.
     #[error("inode {inode}: not in use, without a time of deletion")]
     Undated {
-        /// The inode.
+        /// The number of the inode.
         inode: u32,
     },
     /// An inode's time of deletion is the number of an inode: it is part of a list of orphans that
     /// the superblock does not begin.
     #[error("inode {inode}: time of deletion is {next}, the number of an inode")]
     Linked {
-        /// The inode.
+        /// The number of the inode.
         inode: u32,
         /// The next of the list.
         next: u32,
@@ -251,21 +251,21 @@ pub enum Finding {
     /// `.` or `..` without a NUL behind it.
     #[error("directory {dir}: no NUL follows {name}")]
     Unended {
-        /// The directory.
+        /// The inode number of the directory.
         dir: u32,
-        /// The name.
+        /// The name: `.` or `..`.
         name: &'static str,
     },
     /// The mount could not end what the last one had begun, or had to give up its journal.
     #[error("recovery: {error}")]
     Mount {
-        /// Why.
+        /// The error of the recovery.
         error: crate::ExtError,
     },
     /// A directory from which no way leads to the root.
     #[error("directory {inode} does not hang on the root")]
     Adrift {
-        /// The directory.
+        /// The inode number of the directory.
         inode: u32,
     },
 }
@@ -273,7 +273,7 @@ pub enum Finding {
 /// Where a count stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In the superblock.
+    /// The count is in the superblock.
     Super,
     /// In a group's descriptor.
     Group(u32),
@@ -343,7 +343,7 @@ pub type Report = report::Report<Finding, Totals>;
 pub struct Totals {
     /// Files, links and devices.
     pub files: u32,
-    /// Directories.
+    /// Directories that the check read.
     pub directories: u32,
     /// Blocks that nothing uses.
     pub free: u32,

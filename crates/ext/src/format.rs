@@ -12,17 +12,17 @@ pub(crate) const SUPER_AT: u64 = 1024;
 /// Bytes of the superblock.
 pub(crate) const SUPER_BYTES: usize = 1024;
 pub(crate) const MAGIC: u16 = 0xEF53;
-/// The root directory.
+/// The inode number of the root directory.
 pub(crate) const ROOT: u32 = 2;
 /// Holds the blocks for more descriptors.
 pub(crate) const RESIZE_INODE: u32 = 7;
-/// Holds the journal.
+/// The inode number of the journal.
 pub(crate) const JOURNAL_INODE: u32 = 8;
 /// Bytes of a group's descriptor.
 pub(crate) const DESC: u32 = 32;
 /// Bytes of the inode that every volume has.
 pub(crate) const INODE_OLD: u32 = 128;
-/// Block numbers in an inode that lead to contents at once.
+/// Block pointers in an inode that lead to contents at once.
 pub(crate) const DIRECT: u32 = 12;
 /// The most names of an inode, as ext2 and ext3 have it.
 pub(crate) const LINKS_MAX: u16 = 32_000;
@@ -130,7 +130,7 @@ pub(crate) mod sb {
     pub const OVERHEAD: usize = 584;
 }
 
-/// `s_state`: cleanly unmounted.
+/// The volume was cleanly unmounted (`s_state`).
 pub(crate) const STATE_CLEAN: u16 = 1;
 /// `s_state`: errors were found.
 pub(crate) const STATE_ERRORS: u16 = 2;
@@ -152,7 +152,7 @@ pub(crate) mod desc {
     pub const ZEROED: u16 = 4;
 }
 
-/// `i_flags`.
+/// Byte offset and bits of `i_flags`.
 pub(crate) mod flags {
     /// Contents go through the journal, whatever the mount says.
     pub const JOURNAL_DATA: u32 = 0x4000;
@@ -174,7 +174,7 @@ pub struct Layout {
     pub first: u32,
     /// Blocks of a group, the last one's may be fewer.
     pub per_group: u32,
-    /// Groups.
+    /// The number of block groups.
     pub groups: u32,
     /// Inodes of the volume.
     pub inodes: u32,
@@ -188,9 +188,9 @@ pub struct Layout {
     pub reserved: u32,
     /// Blocks kept after the group descriptors for more of them.
     pub reserved_gdt: u32,
-    /// Compatible features.
+    /// Bits of compatible features.
     pub compat: u32,
-    /// Incompatible features.
+    /// Bits of incompatible features.
     pub incompat: u32,
     /// Features that only writing needs to understand.
     pub ro_compat: u32,
@@ -228,7 +228,8 @@ impl Layout {
         };
         let magic = le16(bytes, sb::MAGIC);
         check(magic == MAGIC, sb::MAGIC, "magic", magic.into(), "0xef53")?;
-        let (revision, log) = (le32(bytes, sb::REVISION), le32(bytes, sb::LOG_BLOCK));
+        let revision = le32(bytes, sb::REVISION);
+        let log = le32(bytes, sb::LOG_BLOCK);
         check(revision <= 1, sb::REVISION, "revision", revision, "0 or 1")?;
         check(
             log <= 2,
@@ -246,11 +247,9 @@ impl Layout {
             "that of blocks",
         )?;
         let feature = |at| if revision == 0 { 0 } else { le32(bytes, at) };
-        let (compat, incompat, ro_compat) = (
-            feature(sb::COMPAT),
-            feature(sb::INCOMPAT),
-            feature(sb::RO_COMPAT),
-        );
+        let compat = feature(sb::COMPAT);
+        let incompat = feature(sb::INCOMPAT);
+        let ro_compat = feature(sb::RO_COMPAT);
         let unknown = incompat & !incompat::KNOWN;
         if unknown != 0 {
             let bit = 1 << unknown.trailing_zeros();
@@ -262,7 +261,8 @@ impl Layout {
         }
         let dynamic = revision == 1;
         let word = |at| le32(bytes, at);
-        let (hash, flags) = (bytes[sb::HASH_VERSION], word(sb::FLAGS));
+        let hash = bytes[sb::HASH_VERSION];
+        let flags = word(sb::FLAGS);
         let mut layout = Self {
             block: 1024 << log,
             blocks: word(sb::BLOCKS),
@@ -391,8 +391,8 @@ impl Layout {
         self.block as usize
     }
 
-    /// Block numbers in a block.
-    pub(crate) fn numbers(&self) -> u32 {
+    /// Block pointers in a block.
+    pub(crate) fn pointers(&self) -> u32 {
         self.block / 4
     }
 
@@ -467,9 +467,9 @@ impl Layout {
         )
     }
 
-    /// Bytes that three levels of block numbers reach.
+    /// Bytes that three levels of block pointers reach.
     pub(crate) fn mapped_bytes_max(&self) -> u64 {
-        let numbers = u64::from(self.numbers());
+        let numbers = u64::from(self.pointers());
         let blocks = u64::from(DIRECT) + numbers + numbers.pow(2) + numbers.pow(3);
         blocks * u64::from(self.block)
     }
@@ -486,12 +486,13 @@ impl Layout {
         bits.filter(|bit| unknown & bit != 0).map(name).collect()
     }
 
-    /// Bytes of the longest file: three levels of block numbers, and `i_blocks` in 32 bits counts
+    /// Bytes of the longest file: three levels of block pointers, and `i_blocks` in 32 bits counts
     /// units of 512 bytes.
     pub(crate) fn file_bytes_max(&self) -> u64 {
-        let (numbers, block) = (u64::from(self.numbers()), u64::from(self.block));
+        let numbers = u64::from(self.pointers());
+        let block = u64::from(self.block);
         let mapped = self.mapped_bytes_max();
-        // What the numbers themselves take, generously.
+        // The indirect blocks themselves, generously.
         let counted = (u64::from(u32::MAX) * 512) / (numbers + 2) * numbers;
         mapped.min(counted / block * block)
     }

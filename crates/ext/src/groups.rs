@@ -15,7 +15,7 @@ use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 use nandlab_block::BlockDevice;
 use nandlab_vfs::Errno;
 
-/// A group's descriptor.
+/// The fields of a group's descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Group {
     pub block_bitmap: u32,
@@ -52,14 +52,7 @@ pub(crate) fn read<D: BlockDevice>(store: &mut Store<D>) -> Result<Vec<Group>, E
             ("inode table", found.table, layout.table_blocks()),
         ];
         for (field, place, length) in places {
-            let start = layout.group_start(group);
-            let end = start + layout.group_blocks(group);
-            let inside = place >= start
-                && place
-                    .checked_add(length)
-                    .is_some_and(|behind| behind <= end);
-            // Descriptors of their own must not be taken for a bitmap.
-            if !inside || place <= layout.first + layout.desc_blocks() {
+            if is_misplaced(&layout, group, place, length) {
                 return Err(ExtError::Group {
                     group,
                     field,
@@ -70,6 +63,17 @@ pub(crate) fn read<D: BlockDevice>(store: &mut Store<D>) -> Result<Vec<Group>, E
         groups.push(found);
     }
     Ok(groups)
+}
+
+fn is_misplaced(layout: &Layout, group: u32, place: u32, length: u32) -> bool {
+    let start = layout.group_start(group);
+    let end = start + layout.group_blocks(group);
+    let inside = place >= start
+        && place
+            .checked_add(length)
+            .is_some_and(|behind| behind <= end);
+    // Descriptors of their own must not be taken for a bitmap.
+    !inside || place <= layout.first + layout.desc_blocks()
 }
 
 /// What was given back since the last commit: the bitmaps as they were before, and how much it is.
@@ -117,10 +121,8 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Brings a group's counts to its descriptor.
     fn put_group(&mut self, group: u32) -> Result<(), ExtError> {
-        let ((block, at), counts) = (
-            self.store.layout.desc_place(group),
-            self.groups[group as usize],
-        );
+        let (block, at) = self.store.layout.desc_place(group);
+        let counts = self.groups[group as usize];
         let bytes = self.store.edit(block, Class::Counts)?;
         put16(bytes, at + desc::FREE_BLOCKS, counts.free_blocks);
         put16(bytes, at + desc::FREE_INODES, counts.free_inodes);
@@ -134,14 +136,7 @@ impl<D: BlockDevice> Ext<D> {
         let bytes = self.store.block(bitmap)?;
         let before = self.held.before.get(&bitmap);
         let taken = |byte: usize| bytes[byte] | before.map_or(0, |before| before[byte]);
-        // Words without any are gone by at once: whoever looks from the beginning finds many.
-        let words = bytes[from as usize / 8..].as_chunks::<8>().0;
-        let full = words.iter().take_while(|word| **word == [0xFF; 8]).count() as u32 * 64;
-        let mut at = if full > 0 {
-            (from / 8 * 8).saturating_add(full)
-        } else {
-            from
-        };
+        let mut at = first_not_full(bytes, from);
         while at < end {
             let free = !taken(at as usize / 8) >> (at % 8);
             if free != 0 {
@@ -220,10 +215,8 @@ impl<D: BlockDevice> Ext<D> {
     /// A free block of a group: the goal, one of the 64 to which it belongs, the first of eight in
     /// a row, any.
     fn free_block(&mut self, group: u32, from: u32) -> Result<Option<u32>, ExtError> {
-        let (bitmap, end) = (
-            self.groups[group as usize].block_bitmap,
-            self.store.layout.group_blocks(group),
-        );
+        let bitmap = self.groups[group as usize].block_bitmap;
+        let end = self.store.layout.group_blocks(group);
         let near = end.min((from + 63) & !63);
         if let Some(found) = self.clear_bit(bitmap, from, near)? {
             return Ok(Some(found));
@@ -240,10 +233,8 @@ impl<D: BlockDevice> Ext<D> {
 
     fn take_block(&mut self, group: u32, within: u32) -> Result<u32, ExtError> {
         let layout = self.store.layout;
-        let (block, bitmap) = (
-            layout.group_start(group) + within,
-            self.groups[group as usize].block_bitmap,
-        );
+        let block = layout.group_start(group) + within;
+        let bitmap = self.groups[group as usize].block_bitmap;
         if self.is_structure(block) {
             let expected = "1: the block holds bitmaps, inodes or descriptors";
             return Err(ExtError::Block {
@@ -262,7 +253,7 @@ impl<D: BlockDevice> Ext<D> {
         Ok(block)
     }
 
-    /// Whether a block belongs to the volume's own structure, and so to no inode.
+    /// Whether a block belongs to the volume's own metadata, and so to no inode.
     pub(crate) fn is_structure(&self, block: u32) -> bool {
         let layout = &self.store.layout;
         if !layout.is_block(block) {
@@ -351,7 +342,8 @@ impl<D: BlockDevice> Ext<D> {
     /// is not crowded.
     fn group_for_directory(&self, home: u32, top: bool, spread: u32) -> u32 {
         let count = self.store.layout.groups;
-        let (inodes, blocks) = (self.free_inodes / count, self.free_blocks / count);
+        let inodes = self.free_inodes / count;
+        let blocks = self.free_blocks / count;
         let roomy = |group: &Group| {
             u32::from(group.free_inodes) >= inodes.max(1) && u32::from(group.free_blocks) >= blocks
         };
@@ -415,5 +407,15 @@ impl<D: BlockDevice> Ext<D> {
     pub(crate) fn inode_goal(&self, inode: u32) -> u32 {
         let layout: &Layout = &self.store.layout;
         layout.group_start(layout.inode_group(inode).0)
+    }
+}
+
+/// Skips words of a bitmap without a clear bit, of which a search from the beginning meets many.
+fn first_not_full(bytes: &[u8], from: u32) -> u32 {
+    let words = bytes[from as usize / 8..].as_chunks::<8>().0;
+    let full = words.iter().take_while(|word| **word == [0xFF; 8]).count() as u32 * 64;
+    match full {
+        0 => from,
+        _ => (from / 8 * 8).saturating_add(full),
     }
 }

@@ -62,7 +62,8 @@ fn words<const N: usize>(part: &[u8], rest: usize, signed: bool) -> [u32; N] {
 }
 
 fn legacy(name: &[u8], signed: bool) -> u32 {
-    let (mut now, mut before) = (0x12A3_FE2Du32, 0x37AB_E8F9u32);
+    let mut now = 0x12A3_FE2Du32;
+    let mut before = 0x37AB_E8F9u32;
     for byte in name {
         let mixed = before.wrapping_add(now ^ widen(*byte, signed).wrapping_mul(7_152_373));
         let next = if mixed & 0x8000_0000 != 0 {
@@ -114,7 +115,8 @@ fn half_md4(state: [u32; 4], x: [u32; 8]) -> [u32; 4] {
 }
 
 fn tea(state: [u32; 4], key: [u32; 4]) -> [u32; 4] {
-    let ([mut x, mut y], mut sum) = ([state[0], state[1]], 0u32);
+    let [mut x, mut y] = [state[0], state[1]];
+    let mut sum = 0u32;
     let mix = |v: u32, sum: u32, a: u32, b: u32| {
         (v << 4).wrapping_add(a) ^ v.wrapping_add(sum) ^ (v >> 5).wrapping_add(b)
     };

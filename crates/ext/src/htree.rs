@@ -81,10 +81,8 @@ impl<D: BlockDevice> Ext<D> {
         let size = self.store.layout.size();
         let pairs = if root { ROOT_PAIRS } else { NODE_PAIRS };
         let bytes = self.store.block(block)?;
-        let (limit, count) = (
-            usize::from(le16(bytes, pairs)),
-            usize::from(le16(bytes, pairs + 2)),
-        );
+        let limit = usize::from(le16(bytes, pairs));
+        let count = usize::from(le16(bytes, pairs + 2));
         if limit != (size - pairs) / 8 || count == 0 || count > limit {
             return Ok(None);
         }
@@ -95,7 +93,8 @@ impl<D: BlockDevice> Ext<D> {
             limit,
             at: 0,
         };
-        let (mut low, mut high) = (1, count);
+        let mut low = 1;
+        let mut high = count;
         while low < high {
             let middle = (low + high) / 2;
             if level.hash(bytes, middle) <= hash {
@@ -116,20 +115,20 @@ impl<D: BlockDevice> Ext<D> {
         dir: &Inode,
         of: impl Fn(u8) -> Option<u32>,
     ) -> Result<Option<Path>, ExtError> {
-        let (blocks, first) = (self.dir_blocks(dir), self.dir_block(number, dir, 0)?);
+        let blocks = self.dir_blocks(dir);
+        let first = self.dir_block(number, dir, 0)?;
         let bytes = self.store.block(first)?;
-        let (stored, length, below, unused) = (
-            bytes[INFO + 4],
-            bytes[INFO + 5],
-            bytes[INFO + 6],
-            bytes[INFO + 7],
-        );
+        let stored = bytes[INFO + 4];
+        let length = bytes[INFO + 5];
+        let below = bytes[INFO + 6];
+        let unused = bytes[INFO + 7];
         let plain = le32(bytes, INFO) == 0 && length == 8 && below <= 1 && unused & 1 == 0;
         let version = self.hash_version(stored);
         let Some(hash) = of(version).filter(|_| plain) else {
             return Ok(None);
         };
-        let (mut levels, mut block) = (Vec::with_capacity(2), first);
+        let mut levels = Vec::with_capacity(2);
+        let mut block = first;
         loop {
             let Some(level) = self.level(block, levels.is_empty(), hash)? else {
                 return Ok(None);
@@ -181,7 +180,8 @@ impl<D: BlockDevice> Ext<D> {
         path.levels[depth].at += 1;
         let level = path.levels[depth];
         let bytes = self.store.block(level.block)?;
-        let (hash, mut next) = (level.hash(bytes, level.at), level.leads_to(bytes, level.at));
+        let hash = level.hash(bytes, level.at);
+        let mut next = level.leads_to(bytes, level.at);
         let wrong = |block, found: u32| {
             let expected = "a block of the directory with pairs, or with names";
             ExtError::Block {
@@ -280,7 +280,7 @@ impl<D: BlockDevice> Ext<D> {
         self.insert_indexed(number, dir, name, child, kind)
     }
 
-    /// Makes sure that the lowest level has room for one more pair.
+    /// Makes sure that the lowest level has space for one more pair.
     fn make_room(
         &mut self,
         number: u32,
@@ -306,10 +306,8 @@ impl<D: BlockDevice> Ext<D> {
             low.count / 2
         };
         let old = self.store.block(low.block)?;
-        let (middle, moved) = (
-            low.hash(old, from),
-            old[low.place(from)..low.place(low.count)].to_vec(),
-        );
+        let middle = low.hash(old, from);
+        let moved = old[low.place(from)..low.place(low.count)].to_vec();
         let node = self.store.fresh(block, Class::Directory)?;
         put_record(node, 0, size, 0, b"", 0);
         node[NODE_PAIRS..NODE_PAIRS + moved.len()].copy_from_slice(&moved);
@@ -332,10 +330,11 @@ impl<D: BlockDevice> Ext<D> {
         self.probe(number, dir, |_| Some(hash))
     }
 
-    /// Puts a pair behind the one that leads on; there is room.
+    /// Puts a pair behind the one that leads on; there is space.
     fn insert_pair(&mut self, level: &Level, hash: u32, index: u32) -> Result<(), ExtError> {
         let bytes = self.store.edit(level.block, Class::Directory)?;
-        let (at, end) = (level.place(level.at + 1), level.place(level.count));
+        let at = level.place(level.at + 1);
+        let end = level.place(level.count);
         bytes.copy_within(at..end, at + 8);
         put32(bytes, at, hash);
         put32(bytes, at + 4, index);
@@ -377,7 +376,8 @@ impl<D: BlockDevice> Ext<D> {
             });
         };
         let all: usize = names.iter().map(|(_, record, _)| record.used()).sum();
-        let (mut at, mut bytes) = (0, 0);
+        let mut at = 0;
+        let mut bytes = 0;
         while at + 1 < names.len() && bytes < all / 2 {
             bytes += names[at].1.used();
             at += 1;
@@ -424,11 +424,9 @@ impl<D: BlockDevice> Ext<D> {
     /// Gives a directory of one full block an index; false if the block does not begin as it
     /// should.
     pub(crate) fn make_indexed(&mut self, number: u32, dir: &mut Inode) -> Result<bool, ExtError> {
-        let (types, size, stored) = (
-            self.types(),
-            self.store.layout.size(),
-            self.store.layout.hash_version % 3,
-        );
+        let types = self.types();
+        let size = self.store.layout.size();
+        let stored = self.store.layout.hash_version % 3;
         let first = self.dir_block(number, dir, 0)?;
         let bytes = self.store.block(first)?;
         let dot = record(bytes, 0, first, types)?;

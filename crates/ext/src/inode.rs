@@ -13,7 +13,6 @@ use crate::{
 use nandlab_block::BlockDevice;
 use nandlab_vfs::{FileType, Time};
 
-/// An inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Inode {
     /// Type and permission bits.
@@ -28,7 +27,7 @@ pub(crate) struct Inode {
     /// Time of deletion in seconds, or the next orphan.
     pub dtime: u32,
     pub links: u16,
-    /// Units of 512 bytes, block numbers and attributes included.
+    /// Units of 512 bytes, indirect blocks and attributes included.
     pub units: u32,
     pub flags: u32,
     pub block: [u32; 15],
@@ -180,7 +179,7 @@ impl Inode {
         self.kind() == Some(FileType::Symlink) && self.units == attributes
     }
 
-    /// Whether block numbers lead to contents.
+    /// Whether block pointers lead to contents.
     pub fn has_blocks(&self, layout: &Layout) -> bool {
         match self.kind() {
             Some(FileType::File | FileType::Directory) => true,
@@ -223,10 +222,8 @@ impl<D: BlockDevice> Ext<D> {
 
     /// What an inode's bytes say.
     pub(crate) fn inode(&mut self, inode: u32) -> Result<Inode, ExtError> {
-        let ((block, at), size) = (
-            self.inode_place(inode),
-            self.store.layout.inode_size as usize,
-        );
+        let (block, at) = self.inode_place(inode);
+        let size = self.store.layout.inode_size as usize;
         let found = Inode::parse(&self.store.block(block)?[at..at + size]);
         if found.flags & flags::FOREIGN != 0 && found.links > 0 {
             let expected = "none of encrypt, extents, inline data and attribute value";
@@ -257,10 +254,8 @@ impl<D: BlockDevice> Ext<D> {
 
     /// An inode's bytes, to be changed.
     pub(crate) fn inode_bytes_mut(&mut self, inode: u32) -> Result<&mut [u8], ExtError> {
-        let ((block, at), size) = (
-            self.inode_place(inode),
-            self.store.layout.inode_size as usize,
-        );
+        let (block, at) = self.inode_place(inode);
+        let size = self.store.layout.inode_size as usize;
         Ok(&mut self.store.edit(block, Class::Inode)?[at..at + size])
     }
 }

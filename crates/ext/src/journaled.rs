@@ -1,7 +1,7 @@
-//! Bringing what waits to the medium through a journal, in ext3's three modes.
+//! Writing dirty data to the medium through a journal, in ext3's three modes.
 //!
 //! *Promises.* Between two commits a call's changes are all there or none; a call that changes more
-//! than one transaction holds is divided where a crash may fall. All that waits makes one
+//! than one transaction holds is divided where a crash may fall. All dirty data makes one
 //! transaction: as with Linux's, an fsync of one file commits the changes of all. *Knows nothing
 //! of* the log: `jbd` does.
 
@@ -25,7 +25,7 @@ fn nanos(time: Time) -> u64 {
         .saturating_add(time.nanos.into())
 }
 
-/// And back.
+/// The inverse of the function above.
 fn moment(nanos: u64) -> Time {
     Time {
         secs: (nanos / 1_000_000_000) as i64,
@@ -73,10 +73,10 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// What a write of so many blocks changes at most: them, if they are logged, the blocks of
-    /// numbers that lead to them, and where those are taken.
+    /// block pointers that lead to them, and where those are taken.
     fn credits_of_write(&self, blocks: u32, logged: bool) -> u32 {
         let layout = &self.store.layout;
-        let numbers = blocks / layout.numbers() + 4;
+        let numbers = blocks / layout.pointers() + 4;
         let taken = blocks.saturating_add(numbers).min(layout.groups);
         if logged { blocks } else { 0 }
             .saturating_add(numbers + taken + taken.min(layout.desc_blocks()))
@@ -88,7 +88,8 @@ impl<D: BlockDevice> Ext<D> {
         let Some(journal) = self.store.disk.journal() else {
             return blocks;
         };
-        let (logged, most) = (self.logs_contents(inode), journal.credits_max());
+        let logged = self.logs_contents(inode);
+        let most = journal.credits_max();
         let mut part = if logged {
             blocks.min((most / 2).max(1))
         } else {
@@ -100,8 +101,8 @@ impl<D: BlockDevice> Ext<D> {
         part
     }
 
-    /// Before a call that writes so many blocks: commits what waits if it and the call are too much
-    /// for one transaction.
+    /// Before a call that writes so many blocks: commits the dirty data if it and the call are too
+    /// much for one transaction.
     pub(crate) fn reserve(&mut self, inode: &Inode, blocks: u32) -> Result<(), ExtError> {
         let needed = self.credits_of_write(blocks, self.logs_contents(inode));
         self.make_way(needed.saturating_add(CALL_CREDITS))
@@ -131,7 +132,7 @@ impl<D: BlockDevice> Ext<D> {
         }
     }
 
-    /// When what waits is to be committed; none while nothing waits, and without a journal.
+    /// When dirty data is to be committed; `None` while nothing is dirty, and without a journal.
     pub(crate) fn commit_due(&self) -> Option<Time> {
         let since = self.store.changed_since.filter(|_| self.is_journaled())?;
         Some(moment(
@@ -139,7 +140,7 @@ impl<D: BlockDevice> Ext<D> {
         ))
     }
 
-    /// The contents that the mode wants on the medium before the structure that leads to them.
+    /// The contents that the mode wants on the medium before the metadata that leads to them.
     pub(crate) fn commit_through_journal(&mut self) -> Result<(), ExtError> {
         if self.options.mode == Mode::Ordered {
             let contents = self.store.cache.oldest_contents(usize::MAX, Time::MAX);
@@ -150,13 +151,11 @@ impl<D: BlockDevice> Ext<D> {
         self.store.barrier()
     }
 
-    /// Makes a transaction of all structure that waits, and commits it.
+    /// Makes a transaction of all dirty metadata, and commits it.
     fn log_structure(&mut self, since: u64) -> Result<(), ExtError> {
-        let (blocks, credits, store) = (
-            self.store.cache.structure(),
-            self.credits(),
-            &mut self.store,
-        );
+        let blocks = self.store.cache.structure();
+        let credits = self.credits();
+        let store = &mut self.store;
         let Some(journal) = store.disk.journal_mut() else {
             return Ok(());
         };
@@ -177,7 +176,9 @@ impl<D: BlockDevice> Ext<D> {
         }
         let tid = journal.stop(handle)?;
         journal.sync(tid)?;
-        blocks.iter().for_each(|block| store.cache.settle(*block));
+        blocks
+            .iter()
+            .for_each(|block| store.cache.mark_clean(*block));
         store.committed(self.options.barriers);
         Ok(())
     }

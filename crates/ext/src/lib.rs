@@ -5,25 +5,26 @@
 //! [modes](Mode); [`format`](mkfs::format) makes one, byte by byte as mke2fs; [`check`](Ext::check)
 //! finds what is wrong with one. Incompatible features that are not understood are refused by name,
 //! others of which only writing needs to know make the mount read-only. A journal that must be
-//! recovered is, before anything is written. No volume, whatever its bytes, makes any of them
-//! panic, loop for ever or take more memory than the cache it was given, what waits to be written,
-//! 24 bytes a group, the inodes in use, a transaction and what the journal holds back, and, for a
-//! check, one bit a block and eight bytes an inode.
+//! recovered is, before anything is written. No volume, whatever its bytes, makes any of them panic
+//! or loop for ever. Memory is bounded by the cache it was given, dirty data, 24 bytes a group, the
+//! inodes in use, a transaction and the journal's own. A check takes one bit a block and eight
+//! bytes an inode more.
 //!
 //! *Works on* a [`BlockDevice`](nandlab_block::BlockDevice). *Knows nothing of* flash, processes or
 //! clocks.
 //!
 //! # Writing
 //!
-//! Blocks are allocated when a call writes, next to the block before. Contents and structure wait
-//! in memory until fsync, sync or write-back. All changes of structure go through `store`: a block
-//! to be changed, a block newly taken, a block given back. A commit takes all of them at once.
+//! Blocks are allocated when a call writes, next to the block before. Contents and metadata wait in
+//! memory until fsync, sync or write-back. All changes of metadata go through `store`: a block to
+//! be changed, a block newly taken, a block given back. A commit takes all of them at once.
 //!
 //! # Power loss, with a journal
 //!
-//! What waits becomes one transaction: at an fsync, when [`due`](nandlab_vfs::FileSystem::due), and
-//! before a call for which it has no room. After a cut the mount leaves the volume as it was behind
-//! some transaction, and a check has nothing to mend. What was fsynced is there. Beyond that, by
+//! Dirty data becomes one transaction: at an fsync, when [`due`](nandlab_vfs::FileSystem::due), and
+//! before a call for which it has no space. After a cut the mount leaves the volume as it was
+//! behind some transaction, and a check has nothing to repair. What was fsynced is there. Beyond
+//! that, by
 //! [`Mode`]:
 //! - *journal*: contents too are those behind that transaction; a write of up to half a transaction
 //!   is not torn;
@@ -40,22 +41,22 @@
 //! # Power loss, without
 //!
 //! A commit goes in steps, each durable before the next begins: new contents, new blocks of
-//! structure, bitmaps in which everything old and new is taken; numbers of new blocks where others
-//! were; inodes; numbers that are gone, names, of a renamed file the new one first; bitmaps as they
+//! metadata, bitmaps in which everything old and new is taken; pointers to new blocks where others
+//! were; inodes; cleared pointers, and names, of a renamed file the new one first; bitmaps as they
 //! are now, zeros behind lengths that were cut. A step with nothing to write waits for nothing.
 //! What is given back is not given out before the commit has ended, and an inode's links outlive
 //! its names. So after a cut
 //! - what was fsynced is there, byte for byte, under its name;
 //! - no block belongs to two files, and none in use is marked as free;
 //! - a file's length never covers what was not written for it;
-//! - what may remain is for a check (e2fsck) to mend before the volume is written again: names of
-//!   inodes that never were, two names of one file whose rename was under way, names that are in
-//!   two blocks of a directory whose index was growing, blocks and inodes that nothing uses, blocks
-//!   behind a file's length, counts.
+//! - what may remain is for a check (e2fsck) to repair before the volume is written again: names of
+//!   inodes that never were; two names of one file whose rename was under way; names that are in
+//!   two blocks of a directory whose index was growing; blocks and inodes that nothing uses; blocks
+//!   behind a file's length; counts.
 //!
 //! That holds where the device writes blocks whole; a block of names torn between sectors is beyond
-//! what ext2 can mend. With [`Options::barriers`] off the order is the same, but only the end of a
-//! commit waits for the device, as in Linux.
+//! what ext2 can repair. With [`Options::barriers`] off the order is the same, but only the end of
+//! a commit waits for the device, as in Linux.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -80,7 +81,6 @@ mod journaled;
 mod life;
 mod list;
 mod map;
-mod mend;
 mod mkfs;
 mod mount;
 mod names;
@@ -92,6 +92,7 @@ mod place;
 mod plan;
 mod recover;
 mod regions;
+mod repair;
 mod store;
 mod strict;
 mod time;

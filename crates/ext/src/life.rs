@@ -39,6 +39,10 @@ impl<D: BlockDevice> Ext<D> {
         self.add_orphan(number, &mut stored)?;
         self.put_inode(number, &stored)?;
         self.nodes.set_life(number, Life::Nameless);
+        self.destroy_unreferenced(number)
+    }
+
+    fn destroy_unreferenced(&mut self, number: u32) -> Result<(), ExtError> {
         if self
             .nodes
             .get(number)
@@ -101,7 +105,7 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Ends all inodes that are kept only because somebody refers to them.
     pub(crate) fn drop_nameless(&mut self) -> Result<(), ExtError> {
-        self.settle_all()?;
+        self.commit_all_releases()?;
         for number in self.nodes.in_life(Life::Nameless) {
             self.destroy(number)?;
             self.reserve_call()?;

@@ -136,13 +136,16 @@ impl<D: BlockDevice> Ext<D> {
         from: u64,
         each: Each<'_>,
     ) -> Result<(), ExtError> {
-        let (size, types) = (u64::from(self.store.layout.block), self.types());
+        let size = u64::from(self.store.layout.block);
+        let types = self.types();
         let first = u32::try_from(from / size).unwrap_or(u32::MAX);
         let mut failures = Failures::default();
         for index in first..self.dir_blocks(dir).max(first) {
-            let (start, mut found) = (u64::from(index) * size, Vec::new());
+            let start = u64::from(index) * size;
+            let mut found = Vec::new();
             if let Err(error) = self.dir_block(number, dir, index).and_then(|block| {
-                let (bytes, mut at) = (self.store.block(block)?, 0);
+                let bytes = self.store.block(block)?;
+                let mut at = 0;
                 while at < bytes.len() {
                     let record = record(bytes, at, block, types)?;
                     if record.is_listed(bytes) && start + at as u64 >= from {
@@ -161,6 +164,6 @@ impl<D: BlockDevice> Ext<D> {
                 }
             }
         }
-        failures.told(())
+        failures.shown(())
     }
 }

@@ -1,5 +1,5 @@
-//! Which block of the volume holds which block of an inode: twelve numbers in the inode, then one,
-//! two and three levels of blocks of numbers.
+//! Which block of the volume holds which block of an inode: twelve pointers in the inode, then one,
+//! two and three levels of indirect blocks.
 //!
 //! *Promises.* A number that leads to what is no block for contents is an error and is not
 //! followed. Taking and giving back keep the inode's count of units. *Knows nothing of* what the
@@ -14,7 +14,7 @@ use crate::{
 use nandlab_block::BlockDevice;
 use nandlab_vfs::Errno;
 
-/// The way to a block: the slot in the inode, then the slots in blocks of numbers.
+/// The way to a block: the slot in the inode, then the slots in blocks of block pointers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Way {
     slots: [u32; 4],
@@ -23,7 +23,8 @@ struct Way {
 
 /// The way to a block of an inode; none beyond what three levels reach.
 fn way(index: u32, numbers: u32) -> Option<Way> {
-    let (n, mut rest) = (u64::from(numbers), u64::from(index));
+    let n = u64::from(numbers);
+    let mut rest = u64::from(index);
     if index < DIRECT {
         return Some(Way {
             slots: [index, 0, 0, 0],
@@ -56,7 +57,7 @@ pub(crate) fn slots(index: u32, numbers: u32) -> ([u32; 4], usize) {
 pub(crate) struct Mapped {
     /// Where it is; 0 where nothing was ever written.
     pub block: u32,
-    /// How many follow it there, itself included, as far as one block of numbers tells.
+    /// How many follow it there, itself included, as far as one block of block pointers tells.
     pub run: u32,
 }
 
@@ -81,7 +82,7 @@ impl<D: BlockDevice> Ext<D> {
         index: u32,
         most: u32,
     ) -> Result<Mapped, ExtError> {
-        let numbers = self.store.layout.numbers();
+        let numbers = self.store.layout.pointers();
         let Some(Way { slots, levels }) = way(index, numbers) else {
             return Ok(Mapped { block: 0, run: 1 });
         };
@@ -97,7 +98,7 @@ impl<D: BlockDevice> Ext<D> {
         let mut at = self.checked(number, inode.block[slots[0] as usize])?;
         for level in 1..=levels {
             if at == 0 {
-                // Nothing below a missing block of numbers.
+                // Nothing below a missing block of block pointers.
                 let below = u64::from(numbers).pow((levels + 1 - level) as u32);
                 let into = slots[level..=levels]
                     .iter()
@@ -133,10 +134,12 @@ impl<D: BlockDevice> Ext<D> {
         index: u32,
         goal: u32,
     ) -> Result<(u32, bool), ExtError> {
-        let Some(Way { slots, levels }) = way(index, self.store.layout.numbers()) else {
+        let Some(Way { slots, levels }) = way(index, self.store.layout.pointers()) else {
             return Err(Errno::FileTooBig.into());
         };
-        let (mut goal, mut place, mut fresh) = (goal, None, false);
+        let mut goal = goal;
+        let mut place = None;
+        let mut fresh = false;
         for (level, slot) in slots.into_iter().enumerate().take(levels + 1) {
             let slot = slot as usize;
             let next = match place {
@@ -159,13 +162,13 @@ impl<D: BlockDevice> Ext<D> {
             goal = next + 1;
             inode.units += self.store.layout.block / 512;
             if level < levels {
-                self.store.fresh(next, Class::Numbers)?;
+                self.store.fresh(next, Class::Pointers)?;
             }
             match place {
                 None => inode.block[slot] = next,
-                Some(block) => put32(self.store.edit(block, Class::Numbers)?, slot * 4, next),
+                Some(block) => put32(self.store.edit(block, Class::Pointers)?, slot * 4, next),
             }
-            // Whoever writes once puts the inode when all is mapped.
+            // A caller that writes once puts the inode when all is mapped.
             if level < levels || !self.options.once {
                 self.put_inode(number, inode)?;
             }
@@ -175,7 +178,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// Where to look for a block: behind the one before it, which the caller may know as `goal`;
-    /// otherwise near the numbers; otherwise in the inode's group.
+    /// otherwise near the pointers; otherwise in the inode's group.
     fn goal(&mut self, number: u32, inode: &Inode, index: u32, goal: u32) -> Result<u32, ExtError> {
         if goal != 0 {
             return Ok(goal);
@@ -191,27 +194,20 @@ impl<D: BlockDevice> Ext<D> {
         })
     }
 
-    /// Gives back all blocks from `index` on, with the numbers that lead to nothing then.
+    /// Gives back all blocks from `index` on, with the indirect blocks that lead to nothing then.
     pub(crate) fn trim(
         &mut self,
         number: u32,
         inode: &mut Inode,
         index: u32,
     ) -> Result<(), ExtError> {
-        for slot in index.min(DIRECT)..DIRECT {
-            let block = core::mem::take(&mut inode.block[slot as usize]);
-            if block != 0 {
-                self.give_back(number, inode, block)?;
-                self.breathe(number, inode)?;
-            }
-        }
-        let (n, mut first) = (u64::from(self.store.layout.numbers()), u64::from(DIRECT));
+        self.trim_direct(number, inode, index)?;
+        let n = u64::from(self.store.layout.pointers());
+        let mut first = u64::from(DIRECT);
         for levels in 1..=3u32 {
             let slot = (DIRECT + levels - 1) as usize;
-            let (end, from) = (
-                first + n.pow(levels),
-                u64::from(index).saturating_sub(first),
-            );
+            let end = first + n.pow(levels);
+            let from = u64::from(index).saturating_sub(first);
             if inode.block[slot] != 0 && u64::from(index) < end {
                 let top = self.checked(number, inode.block[slot])?;
                 if self.trim_below(number, inode, top, levels, from)? {
@@ -224,8 +220,19 @@ impl<D: BlockDevice> Ext<D> {
         self.put_inode(number, inode)
     }
 
-    /// Gives back what a block of numbers leads to from its `from`th on; says whether it leads to
-    /// nothing then.
+    fn trim_direct(&mut self, number: u32, inode: &mut Inode, index: u32) -> Result<(), ExtError> {
+        for slot in index.min(DIRECT)..DIRECT {
+            let block = core::mem::take(&mut inode.block[slot as usize]);
+            if block != 0 {
+                self.give_back(number, inode, block)?;
+                self.breathe(number, inode)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back what a block of block pointers leads to from its `from`th on; says whether it
+    /// leads to nothing then.
     fn trim_below(
         &mut self,
         number: u32,
@@ -234,7 +241,7 @@ impl<D: BlockDevice> Ext<D> {
         levels: u32,
         from: u64,
     ) -> Result<bool, ExtError> {
-        let n = u64::from(self.store.layout.numbers());
+        let n = u64::from(self.store.layout.pointers());
         let each = n.pow(levels - 1);
         for slot in from / each..n {
             let at = slot as usize * 4;
@@ -252,7 +259,7 @@ impl<D: BlockDevice> Ext<D> {
             if empty {
                 // Between two transactions nothing leads to what is free.
                 if from > 0 || self.is_journaled() {
-                    put32(self.store.edit(block, Class::Numbers)?, at, 0);
+                    put32(self.store.edit(block, Class::Pointers)?, at, 0);
                 }
                 self.give_back(number, inode, next)?;
                 self.breathe(number, inode)?;
@@ -268,7 +275,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 }
 
-/// How many of these numbers follow each other, or are all 0.
+/// How many of these block pointers follow each other, or are all 0.
 fn run_of(mut numbers: impl Iterator<Item = u32>) -> u32 {
     let Some(first) = numbers.next() else {
         return 1;

@@ -40,7 +40,7 @@ with_defaults! {
         pub reserved_percent: u32 = 5,
         /// Name of the volume, up to 16 bytes.
         pub label: Vec<u8> = Vec::new(),
-        /// Its identity.
+        /// The UUID of the new volume.
         pub uuid: [u8; 16] = *b"\x6e\x61\x6e\x64\x6c\x61\x40\x62\x80\x65\x78\x74\x00\x00\x00\x01",
         /// Seed of the directory hash.
         pub hash_seed: [u8; 16] =
@@ -53,15 +53,15 @@ with_defaults! {
 /// Why no volume was made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// The device failed.
+    /// The device below refused a request.
     #[error("device: {0}")]
     Device(#[from] BlockError),
     /// A choice cannot be.
     #[error("{what} is {found}, expected {expected}")]
     Choice {
-        /// What was chosen.
+        /// The setting that was chosen.
         what: &'static str,
-        /// As what.
+        /// The value that was given.
         found: u64,
         /// What it may be.
         expected: &'static str,
@@ -141,7 +141,7 @@ impl<D: BlockDevice> Maker<'_, D> {
         }
     }
 
-    /// Blocks of a group's own structure: they are its first.
+    /// Blocks of a group's own metadata: they are its first.
     fn own(&self, group: u32) -> u32 {
         self.header(group) + 2 + self.layout.table_blocks()
     }
@@ -158,7 +158,8 @@ impl<D: BlockDevice> Maker<'_, D> {
     }
 
     fn make(&mut self, plan: &Plan) -> Result<(), FormatError> {
-        let (layout, mut table) = (self.layout, Vec::new());
+        let layout = self.layout;
+        let mut table = Vec::new();
         let kind = FileType::Directory;
         let mut root = self.inode(kind, 0o755);
         let mut lost = self.inode(kind, 0o700);
@@ -211,7 +212,8 @@ impl<D: BlockDevice> Maker<'_, D> {
     }
 
     fn names(&self, entries: &[(u32, usize, &[u8])]) -> Vec<u8> {
-        let (mut bytes, mut at) = (vec![0; self.layout.size()], 0);
+        let mut bytes = vec![0; self.layout.size()];
+        let mut at = 0;
         for (inode, length, name) in entries {
             let length = if *length == 0 {
                 bytes.len() - at
@@ -256,20 +258,18 @@ impl<D: BlockDevice> Maker<'_, D> {
     fn make_resize(&mut self) -> Result<Inode, FormatError> {
         let layout = self.layout;
         let mut inode = self.inode(FileType::File, 0o600);
-        let numbers = u64::from(layout.numbers());
+        let numbers = u64::from(layout.pointers());
         inode.size = (numbers * numbers + numbers + u64::from(DIRECT)) * u64::from(layout.block);
-        let (block, copies) = (
-            self.take(),
-            (1..layout.groups)
-                .filter(|group| layout.has_super(*group))
-                .collect::<Vec<_>>(),
-        );
+        let block = self.take();
+        let copies = (1..layout.groups)
+            .filter(|group| layout.has_super(*group))
+            .collect::<Vec<_>>();
         let mut double = vec![0; layout.size()];
         for index in 0..layout.reserved_gdt {
             let place = layout.first + 1 + layout.desc_blocks() + index;
             put32(
                 &mut double,
-                ((layout.desc_blocks() + index) % layout.numbers()) as usize * 4,
+                ((layout.desc_blocks() + index) % layout.pointers()) as usize * 4,
                 place,
             );
             let mut bytes = vec![0; layout.size()];
@@ -286,11 +286,11 @@ impl<D: BlockDevice> Maker<'_, D> {
 
     /// The journal: empty, its blocks in a row as far as groups let them.
     fn make_journal(&mut self, count: u32) -> Result<Inode, FormatError> {
-        let numbers = self.layout.numbers();
+        let numbers = self.layout.pointers();
         let mut inode = self.inode(FileType::File, 0o600);
         inode.size = u64::from(count) * u64::from(self.layout.block);
-        // Blocks of numbers that are being filled, by level, from 1: where they lie and what they
-        // hold.
+        // Blocks of block pointers that are being filled, by level, from 1: where they lie and what
+        // they hold.
         let mut open: [Option<(u32, Vec<u8>)>; 4] = Default::default();
         let mut taken = 0;
         for index in 0..count {
@@ -355,7 +355,8 @@ impl<D: BlockDevice> Maker<'_, D> {
 
     /// Blocks of a group that hold contents by now.
     fn contents(&self, group: u32) -> u32 {
-        let (start, own) = (self.layout.group_start(group), self.own(group));
+        let start = self.layout.group_start(group);
+        let own = self.own(group);
         (self.cursor + 1)
             .saturating_sub(start + own)
             .min(self.layout.group_blocks(group) - own)
@@ -387,7 +388,8 @@ impl<D: BlockDevice> Maker<'_, D> {
     }
 
     fn put_inodes(&mut self, inodes: &[(u32, Inode, bool)]) -> Result<(), FormatError> {
-        let (layout, size) = (self.layout, self.layout.inode_size as usize);
+        let layout = self.layout;
+        let size = self.layout.inode_size as usize;
         let blocks = layout
             .table_blocks()
             .min((11 * layout.inode_size).div_ceil(layout.block));
@@ -417,7 +419,9 @@ impl<D: BlockDevice> Maker<'_, D> {
     }
 
     fn superblock(&self, journal_blocks: u32, journal: Option<&Inode>) -> Vec<u8> {
-        let (layout, choices, mut bytes) = (&self.layout, self.choices, vec![0; SUPER_BYTES]);
+        let layout = &self.layout;
+        let choices = self.choices;
+        let mut bytes = vec![0; SUPER_BYTES];
         let now = choices.now.secs as u32;
         let overhead = layout.first
             + (0..layout.groups).map(|group| self.own(group)).sum::<u32>()
@@ -483,21 +487,26 @@ impl<D: BlockDevice> Maker<'_, D> {
         let layout = &self.layout;
         let mut bytes = vec![0; layout.desc_blocks() as usize * layout.size()];
         for (group, slot) in (0..layout.groups).zip(bytes.chunks_exact_mut(DESC as usize)) {
-            let place = layout.group_start(group) + self.header(group);
-            let free = layout.group_blocks(group) - self.own(group) - self.contents(group);
-            put32(slot, desc::BLOCK_BITMAP, place);
-            put32(slot, desc::INODE_BITMAP, place + 1);
-            put32(slot, desc::TABLE, place + 2);
-            put16(slot, desc::FREE_BLOCKS, free as u16);
-            put16(
-                slot,
-                desc::FREE_INODES,
-                (layout.inodes_per_group - Self::inodes_used(group)) as u16,
-            );
-            put16(slot, desc::DIRECTORIES, if group == 0 { 2 } else { 0 });
-            put16(slot, desc::FLAGS, desc::ZEROED);
+            self.descriptor(group, slot);
         }
         bytes
+    }
+
+    fn descriptor(&self, group: u32, slot: &mut [u8]) {
+        let layout = &self.layout;
+        let place = layout.group_start(group) + self.header(group);
+        let free = layout.group_blocks(group) - self.own(group) - self.contents(group);
+        put32(slot, desc::BLOCK_BITMAP, place);
+        put32(slot, desc::INODE_BITMAP, place + 1);
+        put32(slot, desc::TABLE, place + 2);
+        put16(slot, desc::FREE_BLOCKS, free as u16);
+        put16(
+            slot,
+            desc::FREE_INODES,
+            (layout.inodes_per_group - Self::inodes_used(group)) as u16,
+        );
+        put16(slot, desc::DIRECTORIES, if group == 0 { 2 } else { 0 });
+        put16(slot, desc::FLAGS, desc::ZEROED);
     }
 
     /// A superblock, or a copy of it, and the descriptors behind it.

@@ -23,9 +23,9 @@ pub enum Mode {
     /// Nothing: the volume is written as ext2 is, as Linux's ext2 driver does with a volume of
     /// ext3.
     Unjournaled,
-    /// Contents and structure.
+    /// The journal holds contents and metadata.
     Journal,
-    /// Structure; contents are on the medium before the structure that leads to them.
+    /// Structure; contents are on the medium before the metadata that leads to them.
     #[default]
     Ordered,
     /// Structure; after a crash new blocks of a file may hold anything.
@@ -52,9 +52,9 @@ with_defaults! {
         pub barriers: bool = true,
         /// Blocks reserved for the superuser may be taken.
         pub use_reserved: bool = true,
-        /// Bytes of the cache for what does not wait to be written.
+        /// Bytes of the cache for clean data.
         pub cache_bytes: u64 = 4 << 20,
-        /// The most bytes of contents that wait; a call that makes it more writes the oldest half.
+        /// The most bytes of dirty contents; a call that makes it more writes the oldest half.
         pub waiting_bytes_max: u64 = 8 << 20,
         /// Contents are written once or read once, and so not kept: what is read comes from the
         /// device, and what new blocks hold goes there in the call that writes it.
@@ -74,15 +74,16 @@ pub struct Ext<D> {
     pub(crate) nodes: Nodes,
     /// Inodes of which more than times changed since the last commit.
     pub(crate) changed: BTreeSet<u32>,
-    /// Inodes that have lost some of several names since the last commit: how many. The medium is
-    /// told later.
+    /// Inodes that have lost some of several names since the last commit: how many. The medium gets
+    /// it later.
     pub(crate) fewer: BTreeMap<u32, u16>,
     /// The list of orphans on the medium, its first one last.
     pub(crate) orphans: Vec<u32>,
     /// Files that were cut short within a block since the last commit.
     pub(crate) cut: BTreeSet<u32>,
     pub(crate) options: Options,
-    /// The number that the next inode made is told apart by from earlier ones of its number.
+    /// The generation of the next new inode, which distinguishes it from earlier ones of its
+    /// number.
     pub(crate) generation: u32,
     gate: Gate<ExtError>,
     /// The medium said that the volume was not in use and had no errors; otherwise only a check may
@@ -132,11 +133,9 @@ impl<D: BlockDevice> Ext<D> {
         let mut store = Store::open(disk, options.cache_bytes)?;
         let layout = store.layout;
         let bytes = store.superblock()?;
-        let (state, uuid, written) = (
-            le16(bytes, sb::STATE),
-            le32(bytes, sb::UUID),
-            le32(bytes, sb::WRITE_TIME),
-        );
+        let state = le16(bytes, sb::STATE);
+        let uuid = le32(bytes, sb::UUID);
+        let written = le32(bytes, sb::WRITE_TIME);
         // Until a call says what time it is.
         store.now = Time::new(written.into());
         let unrecovered = layout.incompat & incompat::RECOVER != 0;
@@ -217,7 +216,7 @@ impl<D: BlockDevice> Ext<D> {
             ext.reserve_call()?;
             let value = match call(ext) {
                 Err(ExtError::Call(Errno::NoSpace)) if ext.is_releasing() => {
-                    ext.settle_all()?;
+                    ext.commit_all_releases()?;
                     call(ext)?
                 }
                 outcome => outcome?,
@@ -248,11 +247,9 @@ impl<D: BlockDevice> Ext<D> {
         self.marked = true;
         let now = self.store.now;
         let bytes = self.store.superblock_mut()?;
-        let (state, mounts, features) = (
-            le16(bytes, sb::STATE),
-            le16(bytes, sb::MOUNTS),
-            le32(bytes, sb::INCOMPAT),
-        );
+        let state = le16(bytes, sb::STATE);
+        let mounts = le16(bytes, sb::MOUNTS);
+        let features = le32(bytes, sb::INCOMPAT);
         if journaled {
             put32(bytes, sb::INCOMPAT, features | incompat::RECOVER);
         } else {
@@ -284,15 +281,22 @@ impl<D: BlockDevice> Ext<D> {
             journal.flush()?;
             self.put_counts_now()?;
         }
-        let (now, clean) = (self.store.now, if self.was_clean { STATE_CLEAN } else { 0 });
+        self.mark_unmounted()?;
+        self.marked = false;
+        Ok(())
+    }
+
+    /// Writes the superblock of a volume that is not in use any longer.
+    fn mark_unmounted(&mut self) -> Result<(), ExtError> {
+        let now = self.store.now;
+        let clean = if self.was_clean { STATE_CLEAN } else { 0 };
         let bytes = self.store.superblock_mut()?;
-        let (state, features) = (le16(bytes, sb::STATE), le32(bytes, sb::INCOMPAT));
+        let state = le16(bytes, sb::STATE);
+        let features = le32(bytes, sb::INCOMPAT);
         put16(bytes, sb::STATE, state | clean);
         put32(bytes, sb::INCOMPAT, features & !incompat::RECOVER);
         put32(bytes, sb::WRITE_TIME, now.secs as u32);
-        self.write_super()?;
-        self.marked = false;
-        Ok(())
+        self.write_super()
     }
 }
 

@@ -18,7 +18,6 @@ use nandlab_vfs::{Caller, Errno, FileType, NewNode, check_name, rules};
 /// Bytes of a symbolic link's target that fit where an inode has block numbers, with a NUL behind
 /// them.
 const FAST_MAX: usize = 59;
-/// The longest target.
 const TARGET_MAX: usize = 4095;
 
 impl<D: BlockDevice> Ext<D> {
@@ -88,7 +87,8 @@ impl<D: BlockDevice> Ext<D> {
 
     /// The number to which an entry leads, and what is there.
     pub(crate) fn child(&mut self, found: &Found) -> Result<(u32, Inode), ExtError> {
-        let (number, layout) = (found.record.inode, &self.store.layout);
+        let number = found.record.inode;
+        let layout = &self.store.layout;
         let there =
             number == crate::format::ROOT || (layout.first_inode..=layout.inodes).contains(&number);
         let wrong = |found_inode: u32, expected| ExtError::Block {
@@ -116,7 +116,8 @@ impl<D: BlockDevice> Ext<D> {
         by: Caller,
     ) -> Result<u32, ExtError> {
         let parent = self.check_free(dir, name)?;
-        let (kind, directory) = (node.kind(), node == NewNode::Directory);
+        let kind = node.kind();
+        let directory = node == NewNode::Directory;
         if let NewNode::Symlink { target } = node {
             let most = TARGET_MAX.min(self.store.layout.size() - 1);
             rules::check_target(target, most)?;
@@ -157,11 +158,7 @@ impl<D: BlockDevice> Ext<D> {
         match node {
             NewNode::Directory => self.fill_dir(number, inode, parent)?,
             NewNode::Symlink { target } if target.len() <= FAST_MAX => {
-                for (word, part) in inode.block.iter_mut().zip(target.chunks(4)) {
-                    let mut bytes = [0; 4];
-                    bytes[..part.len()].copy_from_slice(part);
-                    *word = u32::from_le_bytes(bytes);
-                }
+                put_fast(inode, target);
                 inode.size = target.len() as u64;
             }
             NewNode::Symlink { target } => {
@@ -275,7 +272,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// The inode has another name, perhaps in another directory.
-    fn settle_moved(&mut self, from: u32, to: u32, moved: u32) -> Result<(), ExtError> {
+    fn finish_move(&mut self, from: u32, to: u32, moved: u32) -> Result<(), ExtError> {
         let mut inode = self.inode(moved)?;
         inode.ctime = inode.rounded(self.store.now);
         self.put_times(moved, &inode)?;
@@ -312,7 +309,7 @@ impl<D: BlockDevice> Ext<D> {
         self.remove_entry(&source)?;
         self.touch_dir(from.0, -i32::from(directory))?;
         self.touch_dir(to.0, directory.into())?;
-        self.settle_moved(from.0, to.0, moved)
+        self.finish_move(from.0, to.0, moved)
     }
 
     /// To where a name is that loses its inode.
@@ -324,13 +321,7 @@ impl<D: BlockDevice> Ext<D> {
         target: Found,
     ) -> Result<(), ExtError> {
         let (lost, gone) = self.child(&target)?;
-        if gone.is_dir() && self.is_inside(from.0, lost)? {
-            return Err(Errno::NotEmpty.into());
-        }
-        rules::check_kinds(inode.is_dir(), gone.is_dir())?;
-        if gone.is_dir() && !self.is_empty_dir(lost)? {
-            return Err(Errno::NotEmpty.into());
-        }
+        self.check_replaceable(from.0, &inode, lost, &gone)?;
         self.ordered(target.block, source.block)?;
         self.point_entry(&target, moved, inode.kind().map_or(0, FileType::number))?;
         let source = self.need(from.0, from.1)?;
@@ -338,8 +329,25 @@ impl<D: BlockDevice> Ext<D> {
         // A directory takes another's place: one fewer where it came from.
         self.touch_dir(from.0, -i32::from(inode.is_dir()))?;
         self.touch_dir(to, 0)?;
-        self.settle_moved(from.0, to, moved)?;
+        self.finish_move(from.0, to, moved)?;
         self.lose_name(lost, &gone)
+    }
+
+    fn check_replaceable(
+        &mut self,
+        from: u32,
+        moved: &Inode,
+        lost: u32,
+        gone: &Inode,
+    ) -> Result<(), ExtError> {
+        if gone.is_dir() && self.is_inside(from, lost)? {
+            return Err(Errno::NotEmpty.into());
+        }
+        rules::check_kinds(moved.is_dir(), gone.is_dir())?;
+        if gone.is_dir() && !self.is_empty_dir(lost)? {
+            return Err(Errno::NotEmpty.into());
+        }
+        Ok(())
     }
 
     fn exchange(
@@ -354,20 +362,30 @@ impl<D: BlockDevice> Ext<D> {
             return Err(Errno::Invalid.into());
         }
         let balance = i32::from(twin.is_dir()) - i32::from(inode.is_dir());
+        self.check_exchange(from, to, balance)?;
+        self.point_entry(&source, other, twin.kind().map_or(0, FileType::number))?;
+        self.point_entry(&target, moved, inode.kind().map_or(0, FileType::number))?;
+        let gained = if from == to { 0 } else { balance };
+        self.touch_dir(from, gained)?;
+        self.touch_dir(to, -gained)?;
+        self.finish_move(from, to, moved)?;
+        self.finish_move(to, from, other)
+    }
+
+    fn check_exchange(&mut self, from: u32, to: u32, balance: i32) -> Result<(), ExtError> {
         if from != to {
             self.check_links(from, balance > 0)?;
             self.check_links(to, balance < 0)?;
         }
-        self.point_entry(&source, other, twin.kind().map_or(0, FileType::number))?;
-        self.point_entry(&target, moved, inode.kind().map_or(0, FileType::number))?;
-        let (gained, lost) = if from == to {
-            (0, 0)
-        } else {
-            (balance, -balance)
-        };
-        self.touch_dir(from, gained)?;
-        self.touch_dir(to, lost)?;
-        self.settle_moved(from, to, moved)?;
-        self.settle_moved(to, from, other)
+        Ok(())
+    }
+}
+
+/// Puts the target of a short symbolic link into the inode.
+fn put_fast(inode: &mut Inode, target: &[u8]) {
+    for (word, part) in inode.block.iter_mut().zip(target.chunks(4)) {
+        let mut bytes = [0; 4];
+        bytes[..part.len()].copy_from_slice(part);
+        *word = u32::from_le_bytes(bytes);
     }
 }

@@ -27,7 +27,8 @@ impl Order {
     }
 
     fn leads(&self, from: u32, to: u32) -> bool {
-        let (mut seen, mut ways) = (BTreeSet::new(), vec![from]);
+        let mut seen = BTreeSet::new();
+        let mut ways = vec![from];
         while let Some(at) = ways.pop() {
             if at == to {
                 return true;

@@ -1,9 +1,9 @@
 //! Orphans: inodes that a crash must not leave as they are, in a list on the medium
 //! (`fs/ext3/namei.c`).
 //!
-//! *Promises.* With a journal, an inode without names or one that is being cut short is in the list
-//! from the transaction on that makes it so, until the one in which its blocks are free. Without
-//! one, a list that a crash has left is carried out, and none is made.
+//! *Promises.* With a journal, the list holds each inode without names and each that is being
+//! truncated. It does so from the transaction that makes it so until the one in which its blocks
+//! are free. Without one, a list that a crash has left is carried out, and none is made.
 //!
 //! The superblock has the first, the field for the time of deletion the next of each.
 
@@ -68,7 +68,9 @@ impl<D: BlockDevice> Ext<D> {
     /// The list from its first, which comes last here.
     fn read_orphans(&mut self, first: u32) -> Result<Vec<u32>, ExtError> {
         let layout = self.store.layout;
-        let (mut found, mut met, mut next) = (Vec::new(), BTreeSet::new(), first);
+        let mut found = Vec::new();
+        let mut met = BTreeSet::new();
+        let mut next = first;
         while (layout.first_inode..=layout.inodes).contains(&next) && met.insert(next) {
             found.push(next);
             next = self.inode(next)?.dtime;

@@ -1,6 +1,6 @@
 //! Files that are no more: inodes that were given back and still say where their contents lay.
 //!
-//! *Promises.* Nothing is written. Linux's ext2 leaves the numbers of blocks in an inode that it
+//! *Promises.* Nothing is written. Linux's ext2 leaves the block pointers in an inode that it
 //! gives back; ext3 and ext4 clear them, so that there is nothing to be had. Blocks that have been
 //! given to others since are counted. *Knows nothing of* names: those lie in gaps of directories,
 //! if anywhere.
@@ -13,17 +13,17 @@ use nandlab_vfs::{FileType, Time};
 /// A file that is no more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deleted {
-    /// Its inode.
+    /// The number of the inode.
     pub inode: u32,
     /// When it went, in seconds since 1970.
     pub dtime: u32,
     /// Bytes of its contents.
     pub size: u64,
-    /// When they changed.
+    /// The last change of the contents.
     pub mtime: Time,
-    /// Permissions.
+    /// The permission bits of the inode.
     pub mode: u16,
-    /// Owner and group.
+    /// The user and group id.
     pub owner: (u32, u32),
     /// Bytes whose blocks belong to others now.
     pub reused: u64,
@@ -32,17 +32,17 @@ pub struct Deleted {
 impl<D: BlockDevice> Ext<D> {
     /// All files that are no more and still have blocks.
     pub fn deleted(&mut self) -> Result<Vec<Deleted>, ExtError> {
-        let (layout, mut all) = (self.store.layout, Vec::new());
+        let layout = self.store.layout;
+        let mut all = Vec::new();
         for number in layout.first_inode..=layout.inodes {
             let Ok(inode) = self.inode(number) else {
                 continue;
             };
-            let file = inode.kind() == Some(FileType::File) && inode.links == 0 && inode.dtime != 0;
-            if !file || inode.size == 0 || inode.block.iter().all(|block| *block == 0) {
+            if !is_deleted(&inode) {
                 continue;
             }
             let mut reused = 0;
-            // Numbers that lead nowhere: the inode has been used for something else.
+            // Block pointers that lead nowhere: the inode has been used for something else.
             if self
                 .each_part(number, &inode, &mut |_, block, bytes| {
                     reused += if block { bytes } else { 0 }
@@ -51,7 +51,8 @@ impl<D: BlockDevice> Ext<D> {
             {
                 continue;
             }
-            let (mode, owner) = (inode.mode & 0o7777, (inode.uid, inode.gid));
+            let mode = inode.mode & 0o7777;
+            let owner = (inode.uid, inode.gid);
             all.push(Deleted {
                 inode: number,
                 dtime: inode.dtime,
@@ -74,7 +75,8 @@ impl<D: BlockDevice> Ext<D> {
         each: &mut dyn FnMut(u64, bool, u64),
     ) -> Result<(), ExtError> {
         let size = u64::from(self.store.layout.block);
-        let (mut index, mut steps) = (0u64, 0u64);
+        let mut index = 0u64;
+        let mut steps = 0u64;
         while index * size < inode.size {
             let most = (inode.size.div_ceil(size) - index).min(u32::MAX.into()) as u32;
             let at = u32::try_from(index).map_err(|_| nandlab_vfs::Errno::FileTooBig)?;
@@ -93,7 +95,7 @@ impl<D: BlockDevice> Ext<D> {
             } else {
                 u64::from(found.run)
             };
-            // A file with more blocks, or numbers of blocks, than the volume is none.
+            // A file with more blocks, or indirect blocks, than the volume is none.
             if steps > 4 * u64::from(self.store.layout.blocks) + 4096 {
                 return Err(nandlab_vfs::Errno::Loop.into());
             }
@@ -127,4 +129,10 @@ impl<D: BlockDevice> Ext<D> {
     ) -> Result<usize, ExtError> {
         self.read_file(deleted.inode, offset, buf)
     }
+}
+
+/// Whether an inode is that of a deleted file that still leads to its blocks.
+fn is_deleted(inode: &Inode) -> bool {
+    let file = inode.kind() == Some(FileType::File) && inode.links == 0 && inode.dtime != 0;
+    file && inode.size != 0 && inode.block.iter().any(|block| *block != 0)
 }

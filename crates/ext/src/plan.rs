@@ -105,7 +105,7 @@ impl Plan {
             if journal_blocks > layout.blocks / 2 {
                 return Err(FormatError::Size {
                     bytes,
-                    why: "no room for the journal",
+                    why: "no space for the journal",
                 });
             }
             layout.compat |= compat::HAS_JOURNAL;
@@ -143,7 +143,7 @@ fn base(block: u32, choices: &Format) -> Layout {
     }
 }
 
-/// Groups and inodes for the blocks; a last group too small for its own structure and 50 blocks is
+/// Groups and inodes for the blocks; a last group too small for its own metadata and 50 blocks is
 /// left out.
 fn fit(layout: &mut Layout, bytes: u64, wanted: u32) -> Result<(), FormatError> {
     loop {
@@ -183,7 +183,7 @@ fn fit(layout: &mut Layout, bytes: u64, wanted: u32) -> Result<(), FormatError> 
         if own + 20 > layout.per_group.min(layout.blocks - layout.first) {
             return Err(FormatError::Size {
                 bytes,
-                why: "no room behind the inodes and descriptors",
+                why: "no space behind the inodes and descriptors",
             });
         }
         if rest == 0 || rest >= own + 50 {
@@ -192,7 +192,7 @@ fn fit(layout: &mut Layout, bytes: u64, wanted: u32) -> Result<(), FormatError> 
         if last == 0 {
             return Err(FormatError::Size {
                 bytes,
-                why: "no room behind the inodes and descriptors",
+                why: "no space behind the inodes and descriptors",
             });
         }
         layout.blocks -= rest;
@@ -207,7 +207,7 @@ fn reserved_gdt(layout: &Layout) -> u32 {
         u32::MAX
     };
     let groups = (most - layout.first).div_ceil(layout.per_group);
-    (groups.div_ceil(layout.block / DESC) - layout.desc_blocks()).min(layout.numbers())
+    (groups.div_ceil(layout.block / DESC) - layout.desc_blocks()).min(layout.pointers())
 }
 
 /// Blocks of the journal by those of the volume.

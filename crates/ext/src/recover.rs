@@ -64,7 +64,8 @@ pub(crate) fn recover<D: BlockDevice>(device: D, options: Options) -> Result<Dis
     }
     let mut ext = Ext::open(disk, options)?;
     let bytes = ext.store.superblock_mut()?;
-    let (features, state) = (le32(bytes, sb::INCOMPAT), le16(bytes, sb::STATE));
+    let features = le32(bytes, sb::INCOMPAT);
+    let state = le16(bytes, sb::STATE);
     put32(
         bytes,
         sb::INCOMPAT,
@@ -106,19 +107,13 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Where the journal's blocks lie: runs of them, each its first block and how many.
     pub(crate) fn journal_runs(&mut self) -> Result<Vec<(u32, u32)>, ExtError> {
-        let number = le32(self.store.superblock()?, sb::JOURNAL_INODE);
-        if number != JOURNAL_INODE {
-            return Err(ExtError::Super {
-                offset: sb::JOURNAL_INODE as u16,
-                field: "journal",
-                found: number,
-                expected: "inode 8",
-            });
-        }
+        self.check_journal_number()?;
+        let number = JOURNAL_INODE;
         let inode = self.inode(number)?;
         let blocks = (inode.size / u64::from(self.store.layout.block))
             .min(self.store.layout.blocks.into()) as u32;
-        let (mut homes, mut index) = (Vec::new(), 0);
+        let mut homes = Vec::new();
+        let mut index = 0;
         while index < blocks {
             let found = self.mapped(number, &inode, index, blocks - index)?;
             if found.block == 0 {
@@ -135,5 +130,18 @@ impl<D: BlockDevice> Ext<D> {
             index += run;
         }
         Ok(homes)
+    }
+
+    fn check_journal_number(&mut self) -> Result<(), ExtError> {
+        let number = le32(self.store.superblock()?, sb::JOURNAL_INODE);
+        if number != JOURNAL_INODE {
+            return Err(ExtError::Super {
+                offset: sb::JOURNAL_INODE as u16,
+                field: "journal",
+                found: number,
+                expected: "inode 8",
+            });
+        }
+        Ok(())
     }
 }

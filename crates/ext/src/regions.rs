@@ -6,16 +6,16 @@ use core::ops::Range;
 use nandlab_block::BlockDevice;
 
 /// What a stretch of a volume is for. The rest holds contents of files, directories and blocks of
-/// numbers.
+/// block pointers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Region {
-    /// Superblocks and group descriptors, with the room kept for more of them.
+    /// Superblocks and group descriptors, with the space kept for more of them.
     Super,
     /// Which blocks and inodes are free.
     Bitmaps,
-    /// Inodes.
+    /// Blocks of the inode tables.
     Inodes,
-    /// The journal's log.
+    /// Blocks of the journal's log.
     Journal,
 }
 
@@ -25,16 +25,7 @@ impl<D: BlockDevice> Ext<D> {
         let layout = self.store.layout;
         let mut found = Vec::new();
         for group in 0..layout.groups {
-            let (start, own) = (layout.group_start(group), self.groups[group as usize]);
-            if layout.has_super(group) {
-                found.push((
-                    start..start + 1 + layout.desc_blocks() + layout.reserved_gdt,
-                    Region::Super,
-                ));
-            }
-            let bitmaps = [own.block_bitmap, own.inode_bitmap];
-            found.extend(bitmaps.map(|block| (block..block + 1, Region::Bitmaps)));
-            found.push((own.table..own.table + layout.table_blocks(), Region::Inodes));
+            self.group_regions(group, &mut found);
         }
         if layout.has(compat::HAS_JOURNAL) {
             found.extend(
@@ -45,5 +36,20 @@ impl<D: BlockDevice> Ext<D> {
         }
         found.sort_by_key(|(range, _)| range.start);
         Ok(found)
+    }
+
+    fn group_regions(&self, group: u32, found: &mut Vec<(Range<u32>, Region)>) {
+        let layout = &self.store.layout;
+        let start = layout.group_start(group);
+        let own = self.groups[group as usize];
+        if layout.has_super(group) {
+            found.push((
+                start..start + 1 + layout.desc_blocks() + layout.reserved_gdt,
+                Region::Super,
+            ));
+        }
+        let bitmaps = [own.block_bitmap, own.inode_bitmap];
+        found.extend(bitmaps.map(|block| (block..block + 1, Region::Bitmaps)));
+        found.push((own.table..own.table + layout.table_blocks(), Region::Inodes));
     }
 }

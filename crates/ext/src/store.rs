@@ -42,7 +42,8 @@ impl<D: BlockDevice> Store<D> {
     pub fn open(mut disk: Disk<D>, cache: u64) -> Result<Self, ExtError> {
         let device = disk.device_mut();
         let layout = Layout::parse(&read_super(device)?)?;
-        let (unit, sectors) = (device.geometry().sector, device.geometry().sectors);
+        let unit = device.geometry().sector;
+        let sectors = device.geometry().sectors;
         if !layout.block.is_multiple_of(unit) {
             return Err(ExtError::Sectors {
                 block: layout.block,
@@ -86,13 +87,13 @@ impl<D: BlockDevice> Store<D> {
         Ok(())
     }
 
-    /// A block of metadata; whoever has its number from the medium has checked it.
+    /// A block of metadata; its number was checked when it was read from the medium.
     pub fn block(&mut self, block: u32) -> Result<&[u8], ExtError> {
         self.load(block)?;
         Ok(self.cache.get(block).unwrap_or_default())
     }
 
-    /// The same, to be changed; it waits to be written.
+    /// The same, to be changed; it becomes dirty.
     pub fn edit(&mut self, block: u32, class: Class) -> Result<&mut [u8], ExtError> {
         self.load(block)?;
         let now = self.now;
@@ -105,7 +106,8 @@ impl<D: BlockDevice> Store<D> {
 
     /// A block just allocated for metadata: zeros, to be filled.
     pub fn fresh(&mut self, block: u32, class: Class) -> Result<&mut [u8], ExtError> {
-        let (data, now) = (vec![0; self.layout.size()].into(), self.now);
+        let data = vec![0; self.layout.size()].into();
+        let now = self.now;
         self.cache
             .replace(block, Owner::Meta(class), now, data, true);
         self.edit(block, class)
@@ -123,21 +125,22 @@ impl<D: BlockDevice> Store<D> {
         }
     }
 
-    /// Reads contents of files, whole blocks from `first` on; `keep` them for whoever reads them
-    /// again.
+    /// Reads contents of files, whole blocks from `first` on; `keep` them for a later read.
     pub fn read_contents(
         &mut self,
         first: u32,
         buf: &mut [u8],
         keep: bool,
     ) -> Result<(), ExtError> {
-        let (size, ratio, disk) = (self.layout.size(), self.ratio, &mut self.disk);
+        let size = self.layout.size();
+        let ratio = self.ratio;
+        let disk = &mut self.disk;
         let read = |first, part: &mut [u8]| disk.read(first, ratio, size, part);
         self.cache.read_through(first, size, buf, keep, read)
     }
 
-    /// Contents of blocks that were just taken, on the medium at once; what they lack of whole
-    /// blocks is zeros.
+    /// Contents of blocks that were just taken, on the medium at once; the rest of the last block
+    /// is zeros.
     pub fn write_contents(&mut self, first: u32, data: &[u8]) -> Result<(), ExtError> {
         let now = self.now;
         self.changed_since.get_or_insert(now);
@@ -172,19 +175,19 @@ impl<D: BlockDevice> Store<D> {
         Ok(())
     }
 
-    /// Writes waiting blocks to the device, in requests as long as they are neighbours, and settles
-    /// them; `blocks` in order.
+    /// Writes dirty blocks to the device, one request for each run of neighbours, and marks them
+    /// clean; `blocks` in order.
     pub fn write(&mut self, blocks: &[u32]) -> Result<(), ExtError> {
         let most = REQUEST_MAX / self.layout.size();
         for run in runs(blocks, most) {
             let data = self.cache.gather(run);
             self.write_image(run[0], &data)?;
-            run.iter().for_each(|block| self.cache.settle(*block));
+            run.iter().for_each(|block| self.cache.mark_clean(*block));
         }
         Ok(())
     }
 
-    /// Writes blocks as they shall be on the medium now, whatever waits.
+    /// Writes blocks as they must be on the medium now, whatever is dirty.
     pub fn write_image(&mut self, first: u32, image: &[u8]) -> Result<(), ExtError> {
         self.unflushed = true;
         let lba = self.lba(first);
@@ -216,7 +219,6 @@ impl<D: BlockDevice> Store<D> {
             .discard(lba, u64::from(count) * self.ratio)?)
     }
 
-    /// The superblock.
     pub fn superblock(&mut self) -> Result<&[u8], ExtError> {
         let (block, at) = self.layout.super_place();
         Ok(&self.block(block)?[at..at + SUPER_BYTES])
@@ -246,10 +248,8 @@ fn read_super<D: BlockDevice>(device: &mut D) -> Result<Vec<u8>, ExtError> {
             sector: unit as u32,
         });
     }
-    let (first, end) = (
-        SUPER_AT / unit,
-        (SUPER_AT + SUPER_BYTES as u64).div_ceil(unit),
-    );
+    let first = SUPER_AT / unit;
+    let end = (SUPER_AT + SUPER_BYTES as u64).div_ceil(unit);
     let mut bytes = vec![0; ((end - first) * unit) as usize];
     device.read(Lba(first), &mut bytes)?;
     let at = (SUPER_AT - first * unit) as usize;

@@ -1,5 +1,5 @@
 //! Fields on which no read depends, and which a sound volume has in one way only: what e2fsck looks
-//! at beside the structure.
+//! at beside the metadata.
 //!
 //! *Promises.* An inode's bytes are read once more, a symbolic link's target and the blocks kept
 //! for descriptors once. Nothing is written. *Knows nothing of* blocks that two inodes use: the
@@ -83,17 +83,7 @@ impl<D: BlockDevice> Ext<D> {
         let bytes = self.store.superblock()?;
         check_shape(walk, bytes, &layout);
         let journal = le32(bytes, sb::JOURNAL_INODE);
-        for (at, field, found, expected) in super_fields(bytes, &layout) {
-            if found != expected {
-                let at = at as u16;
-                walk.report.add(Finding::Super {
-                    at,
-                    field,
-                    found,
-                    expected,
-                });
-            }
-        }
+        Self::check_super_fields(walk, bytes, &layout);
         for group in 0..layout.groups {
             self.check_marks(walk, group)?;
         }
@@ -109,6 +99,20 @@ impl<D: BlockDevice> Ext<D> {
             Ok(()) => {}
         }
         Ok(())
+    }
+
+    fn check_super_fields(walk: &mut Walk, bytes: &[u8], layout: &Layout) {
+        for (at, field, found, expected) in super_fields(bytes, layout) {
+            if found != expected {
+                let at = at as u16;
+                walk.report.add(Finding::Super {
+                    at,
+                    field,
+                    found,
+                    expected,
+                });
+            }
+        }
     }
 
     /// No group has marks of ext4's tables that were never written.
@@ -130,25 +134,25 @@ impl<D: BlockDevice> Ext<D> {
     /// The journal can be loaded.
     fn check_journal(&mut self) -> Result<(), ExtError> {
         let inode = self.inode(JOURNAL_INODE)?;
+        let wrong = |field, found, expected| ExtError::Inode {
+            inode: JOURNAL_INODE,
+            field,
+            found,
+            expected,
+        };
         if inode.links == 0 || inode.kind() != Some(FileType::File) {
-            return Err(ExtError::Inode {
-                inode: JOURNAL_INODE,
-                field: "mode or links",
-                found: inode.mode.into(),
-                expected: "those of a file",
-            });
+            return Err(wrong("mode or links", inode.mode.into(), "those of a file"));
         }
         let runs = self.journal_runs()?;
         let mapped = runs.iter().map(|(_, run)| run).sum();
         let Some((first, _)) = runs.first() else {
-            return Err(ExtError::Inode {
-                inode: JOURNAL_INODE,
-                field: "length",
-                found: 0,
-                expected: "that of a journal",
-            });
+            return Err(wrong("length", 0, "that of a journal"));
         };
-        let bytes = self.store.block(*first)?;
+        self.check_log(*first, mapped)
+    }
+
+    fn check_log(&mut self, first: u32, mapped: u32) -> Result<(), ExtError> {
+        let bytes = self.store.block(first)?;
         let is_empty = nandlab_jbd::check_superblock(bytes, mapped)?;
         match is_empty || self.store.layout.incompat & incompat::RECOVER != 0 {
             true => Ok(()),
@@ -227,6 +231,11 @@ impl<D: BlockDevice> Ext<D> {
                 ((inode.flags & FILE_FLAGS).into(), 0),
             );
         }
+        self.check_mapped_length(walk, number, inode);
+    }
+
+    fn check_mapped_length(&self, walk: &mut Walk, number: u32, inode: &Inode) {
+        let layout = self.store.layout;
         let most = match inode.kind() {
             Some(FileType::File | FileType::Directory | FileType::Symlink) => {
                 layout.mapped_bytes_max()
@@ -335,7 +344,7 @@ impl<D: BlockDevice> Ext<D> {
         if inode.block[13] == 0 || self.is_structure(inode.block[13]) {
             return Ok(());
         }
-        let numbers = layout.numbers();
+        let numbers = layout.pointers();
         let double = self.store.block(inode.block[13])?.to_vec();
         let start = layout.desc_blocks();
         for slot in 0..numbers {

@@ -1,4 +1,4 @@
-//! Times as inodes have them: 32 bits of seconds, and where the inode has room 2 bits above them
+//! Times as inodes have them: 32 bits of seconds, and where the inode has space 2 bits above them
 //! and 30 bits of nanoseconds (Linux `fs/ext4/ext4.h`).
 
 use nandlab_vfs::Time;

@@ -95,8 +95,8 @@ impl<D: BlockDevice> Mounted<D> for Ext<D> {
 }
 
 impl Finding {
-    /// Whether a repair cannot mend it without a loss. ext2 promises that no power cut leaves such
-    /// a finding.
+    /// Whether no repair is possible without a loss. ext2 promises that no power cut leaves such a
+    /// finding.
     pub fn is_loss(&self) -> bool {
         matches!(
             self,

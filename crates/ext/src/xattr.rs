@@ -82,7 +82,8 @@ fn parse(
     block: u32,
     inside: bool,
 ) -> Result<Vec<Attribute>, ExtError> {
-    let (mut at, mut all) = (from, Vec::new());
+    let mut at = from;
+    let mut all = Vec::new();
     let wrong = |at: usize, found: usize, expected| ExtError::Block {
         block,
         offset: at as u32,
@@ -92,13 +93,11 @@ fn parse(
     };
     while at + 4 <= bytes.len() && le32(bytes, at) != 0 {
         if at + ENTRY > bytes.len() {
-            return Err(wrong(at, bytes.len() - at, "room for an entry"));
+            return Err(wrong(at, bytes.len() - at, "space for an entry"));
         }
-        let (name, offset, size) = (
-            usize::from(bytes[at]),
-            base + usize::from(le16(bytes, at + 2)),
-            le32(bytes, at + 8) as usize,
-        );
+        let name = usize::from(bytes[at]);
+        let offset = base + usize::from(le16(bytes, at + 2));
+        let size = le32(bytes, at + 8) as usize;
         let end = at + ENTRY + name;
         if end > bytes.len() || le32(bytes, at + 4) != 0 {
             return Err(wrong(
@@ -170,7 +169,8 @@ fn wrong_attribute(all: &[Attribute]) -> Option<(&Attribute, &'static str, u64, 
 
 /// Writes entries from `from` on and values from the end.
 fn put(bytes: &mut [u8], from: usize, base: usize, all: &[&Attribute], hashed: bool) {
-    let (mut at, mut end) = (from, bytes.len());
+    let mut at = from;
+    let mut end = bytes.len();
     for attribute in all {
         bytes[at] = attribute.name.len() as u8;
         bytes[at + 1] = attribute.space;
@@ -189,11 +189,9 @@ fn put(bytes: &mut [u8], from: usize, base: usize, all: &[&Attribute], hashed: b
 impl<D: BlockDevice> Ext<D> {
     /// Where in an inode's bytes attributes may lie.
     fn inside(&self, inode: &Inode) -> Option<core::ops::Range<usize>> {
-        let (from, end) = (
-            INODE_OLD as usize + usize::from(inode.extra),
-            self.store.layout.inode_size as usize,
-        );
-        (inode.extra > 0 && from % 4 == 0 && from + 4 + ENTRY < end).then_some(from..end)
+        let from = INODE_OLD as usize + usize::from(inode.extra);
+        let end = self.store.layout.inode_size as usize;
+        (inode.extra > 0 && from.is_multiple_of(4) && from + 4 + ENTRY < end).then_some(from..end)
     }
 
     /// The block of attributes, checked.
@@ -236,7 +234,8 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     fn attributes(&mut self, number: u32, inode: &Inode) -> Result<Vec<Attribute>, ExtError> {
-        let ((table, at), mut all) = (self.inode_place(number), Vec::new());
+        let (table, at) = self.inode_place(number);
+        let mut all = Vec::new();
         if let Some(place) = self.inside(inode) {
             let bytes = &self.store.block(table)?[at + place.start..at + place.end];
             if le32(bytes, 0) == MAGIC {
@@ -279,7 +278,8 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     pub(crate) fn get_attribute(&mut self, number: u32, name: &[u8]) -> Result<Vec<u8>, ExtError> {
-        let (inode, (space, rest)) = (self.inode(number)?, Space::EXT.split(name)?);
+        let inode = self.inode(number)?;
+        let (space, rest) = Space::EXT.split(name)?;
         let found = self
             .attributes(number, &inode)?
             .into_iter()
@@ -309,7 +309,8 @@ impl<D: BlockDevice> Ext<D> {
         value: Option<&[u8]>,
         expect: SetXattr,
     ) -> Result<(), ExtError> {
-        let (mut inode, (space, rest)) = (self.inode(number)?, Space::EXT.split(name)?);
+        let mut inode = self.inode(number)?;
+        let (space, rest) = Space::EXT.split(name)?;
         let mut all = self.attributes(number, &inode)?;
         let there = all.iter().position(|a| a.space == space && a.name == rest);
         check_set(value, expect, there.is_some())?;
@@ -381,10 +382,8 @@ impl<D: BlockDevice> Ext<D> {
         inode: &mut Inode,
         all: &[&Attribute],
     ) -> Result<(), ExtError> {
-        let (old, size) = (
-            self.attribute_block(number, inode)?,
-            self.store.layout.size(),
-        );
+        let old = self.attribute_block(number, inode)?;
+        let size = self.store.layout.size();
         if all.is_empty() {
             return self.drop_attribute_block(number, inode);
         }

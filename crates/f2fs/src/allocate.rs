@@ -1,9 +1,8 @@
 //! The six logs: where the next block goes.
 //!
-//! *Promises.* Blocks that live equally long share a log (publication, table 1;
-//! `__get_segment_type_6` of `fs/f2fs/segment.c`). A log writes clean segments one after the other;
-//! when few are clean it fills holes instead (threaded logging). *Knows nothing of* what is
-//! written.
+//! *Promises.* Blocks that live equally long share a log (paper, table 1; `__get_segment_type_6` of
+//! `fs/f2fs/segment.c`). A log writes clean segments one after the other; when few are clean it
+//! fills holes instead (threaded logging). *Knows nothing of* what is written.
 
 use crate::{
     F2fs, F2fsError,
@@ -187,7 +186,7 @@ impl<D: BlockDevice> F2fs<D> {
             .find_map(|kind| self.segments.find_holes(kind, logs))
     }
 
-    /// Sections that what waits in memory will take.
+    /// Sections that the dirty data in memory will take.
     pub(crate) fn sections_owed(&self) -> u64 {
         let section = u64::from(self.layout.segs_per_sec * SEGMENT);
         // A directory's block brings its node along.

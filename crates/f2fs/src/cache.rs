@@ -1,20 +1,20 @@
-//! Blocks in memory: those that wait to be written, and those that may be needed again.
+//! Blocks in memory: dirty ones, and clean ones that may be needed again.
 //!
-//! *Promises.* What waits is kept until it is settled or forgotten; what does not wait takes at
-//! most twice the room it was given. *Knows nothing of* devices, nor of what the blocks hold.
+//! *Promises.* Dirty blocks are kept until they are marked clean or forgotten; clean ones take at
+//! most twice the capacity. *Knows nothing of* devices, nor of what the blocks hold.
 
 use crate::disk::Block;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use nandlab_vfs::Time;
 
-/// Blocks by key. The mark of one that waits: nothing of it has changed that must be durable with
+/// Blocks by key. The mark of a dirty one: nothing of it has changed that must be durable with
 /// its file's contents.
 #[derive(Debug)]
 pub(crate) struct Cache<K>(nandlab_block::Cache<K, Time, Block, bool>);
 
 impl<K: Ord + Copy> Cache<K> {
-    /// With room for so many blocks that do not wait.
+    /// With space for so many clean blocks.
     pub fn new(blocks: u64) -> Self {
         Self(nandlab_block::Cache::new(blocks.min(1 << 21) as usize))
     }
@@ -27,12 +27,12 @@ impl<K: Ord + Copy> Cache<K> {
         self.0.has(key)
     }
 
-    /// Keeps what does not wait.
+    /// Keeps a clean block, which may be evicted.
     pub fn keep(&mut self, key: K, block: Block) {
         self.0.keep(key, block);
     }
 
-    /// The block to be changed, waiting from now on; none if it is not here.
+    /// The block to be changed, dirty from now on; none if it is not here.
     pub fn edit(&mut self, key: K, now: Time) -> Option<&mut [u8]> {
         let (block, light) = self.0.edit(key, now, |_| false)?;
         *light = false;
@@ -40,17 +40,17 @@ impl<K: Ord + Copy> Cache<K> {
     }
 
     /// As [`edit`](Self::edit), for a change that need not be durable with the file's contents, or
-    /// for none: the block only waits to be written elsewhere.
+    /// for none: the block is dirty only to be written elsewhere.
     pub fn edit_lightly(&mut self, key: K, now: Time) -> Option<&mut [u8]> {
         Some(self.0.edit(key, now, |_| true)?.0)
     }
 
-    /// Whether a block waits, and was only ever edited lightly since it began to.
+    /// Whether a block is dirty, and was only ever edited lightly since it became so.
     pub fn is_light(&self, key: K) -> bool {
         self.0.dirty(key).is_some_and(|(_, light)| *light)
     }
 
-    /// A block that waits, since now unless it did already.
+    /// Makes a block dirty, since now unless it was already.
     pub fn put(&mut self, key: K, block: Block, now: Time) {
         match self.0.dirty_mut(key) {
             Some((old, light)) => (*old, *light) = (block, false),
@@ -59,8 +59,8 @@ impl<K: Ord + Copy> Cache<K> {
     }
 
     /// The block has been written.
-    pub fn settle(&mut self, key: K) {
-        self.0.settle(key);
+    pub fn mark_clean(&mut self, key: K) {
+        self.0.mark_clean(key);
     }
 
     pub fn forget(&mut self, key: K) {
@@ -81,7 +81,7 @@ impl<K: Ord + Copy> Cache<K> {
         self.0.dirty(key).is_some()
     }
 
-    /// What waits, in order of keys.
+    /// The dirty blocks, in order of keys.
     pub fn waiting(&self, range: RangeInclusive<K>) -> Vec<K> {
         self.0.dirty_in(range).map(|(key, ..)| key).collect()
     }
@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn a_block_waits_lightly_until_something_changes() {
-        let (mut cache, now) = (Cache::new(64), Time::new(1));
+        let mut cache = Cache::new(64);
+        let now = Time::new(1);
         cache.keep(3, zeros());
         assert!(cache.edit_lightly(4, now).is_none() && !cache.is_light(3));
         cache.edit_lightly(3, now).unwrap();
@@ -119,7 +120,7 @@ mod tests {
         cache.edit(3, Time::new(2)).unwrap()[0] = 1;
         cache.edit_lightly(3, Time::new(3)).unwrap();
         assert!(!cache.is_light(3) && cache.oldest() == Some((now, 3)));
-        cache.settle(3);
+        cache.mark_clean(3);
         assert_eq!((cache.count(), cache.get(3).unwrap()[0]), (0, 1));
         cache.edit_lightly(3, now).unwrap();
         cache.put(3, zeros(), now);

@@ -26,7 +26,8 @@ impl<D: BlockDevice> F2fs<D> {
 
     fn attr(&mut self, number: u32) -> Result<Attr, F2fsError> {
         self.alive(number)?;
-        let (layout, root) = (self.layout.clone(), self.layout.root);
+        let layout = self.layout.clone();
+        let root = self.layout.root;
         let bytes = self.inode(number)?;
         let kind = kind(bytes).ok_or(Errno::Unclean)?;
         let birth = layout.has(feature::BIRTH) && Shape::of(bytes, &layout).extra >= 24;
@@ -153,7 +154,8 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     fn sizes(&mut self) -> Result<StatFs, F2fsError> {
-        let (checkpoint, layout) = (&self.checkpoint, &self.layout);
+        let checkpoint = &self.checkpoint;
+        let layout = &self.layout;
         let free = checkpoint
             .user_blocks
             .saturating_sub(checkpoint.valid_blocks);

@@ -1,7 +1,7 @@
 //! Checking a volume: every node, every block, every name, against the tables.
 //!
 //! *Promises.* Nothing is changed. Takes one bit a block and some bytes a node. *Knows nothing of*
-//! how to mend what it finds.
+//! how to repair what it finds.
 
 use crate::{
     F2fs, F2fsError,
@@ -87,14 +87,16 @@ impl<D: BlockDevice> F2fs<D> {
         if self.checkpoint.flags & flag::UMOUNT == 0 {
             check.report.add(Finding::InUse);
         }
-        let (mut nodes, mut inodes) = (BTreeMap::new(), BTreeMap::new());
+        let mut nodes = BTreeMap::new();
+        let mut inodes = BTreeMap::new();
         self.all_nodes(&mut |nid, entry| {
             nodes.insert(nid, entry);
             if entry.ino == nid {
                 inodes.insert(nid, Seen::default());
             }
         })?;
-        let (count_nodes, count_inodes) = (nodes.len() as u64, inodes.len() as u64);
+        let count_nodes = nodes.len() as u64;
+        let count_inodes = inodes.len() as u64;
         (check.nodes, check.inodes) = (nodes, inodes);
         let all: Vec<u32> = check.inodes.keys().copied().collect();
         for ino in &all {
@@ -176,8 +178,10 @@ impl<D: BlockDevice> F2fs<D> {
     fn check_inode(&mut self, ino: u32, check: &mut Check) -> Result<(), F2fsError> {
         self.claim_node(ino, ino, check);
         let bytes = self.inode(ino)?;
-        let (kind, flags) = (kind(bytes), bytes[inode::INLINE]);
-        let (said, xattr) = (le64(bytes, inode::BLOCKS), le32(bytes, inode::XATTR_NID));
+        let kind = kind(bytes);
+        let flags = bytes[inode::INLINE];
+        let said = le64(bytes, inode::BLOCKS);
+        let xattr = le32(bytes, inode::XATTR_NID);
         let extent = [0, 4, 8].map(|at| le32(bytes, inode::EXTENT + at));
         let mut parts = Vec::new();
         let plain = matches!(
@@ -256,7 +260,8 @@ impl<D: BlockDevice> F2fs<D> {
             true => dir,
             false => le32(self.inode(dir)?, inode::PARENT),
         };
-        let (mut dots, mut names) = (0, BTreeSet::new());
+        let mut dots = 0;
+        let mut names = BTreeSet::new();
         for (index, entry) in entries {
             let slot = entry.slot;
             let wrong = wrong_name(&entry.name, &mut names, (dir, index, slot));
@@ -348,10 +353,8 @@ impl<D: BlockDevice> F2fs<D> {
     fn check_links(&mut self, check: &mut Check) -> Result<(), F2fsError> {
         for (ino, seen) in core::mem::take(&mut check.inodes) {
             let Ok(bytes) = self.inode(ino) else { continue };
-            let (links, directory) = (
-                le32(bytes, inode::LINKS),
-                kind(bytes) == Some(FileType::Directory),
-            );
+            let links = le32(bytes, inode::LINKS);
+            let directory = kind(bytes) == Some(FileType::Directory);
             let root = ino == self.layout.root;
             if self.layout.quotas.contains(&ino) {
                 continue;
@@ -360,17 +363,8 @@ impl<D: BlockDevice> F2fs<D> {
                 check.report.add(Finding::Nameless { ino });
                 continue;
             }
-            let expected = match directory {
-                true if seen.names > 1 => seen.names + 1,
-                true if seen.names == 1 || root => 2 + seen.subdirs,
-                _ => seen.names,
-            };
-            if links != expected {
-                check.report.add(Finding::Links {
-                    ino,
-                    found: links,
-                    expected,
-                });
+            if let Some(wrong) = wrong_links(ino, &seen, directory, root, links) {
+                check.report.add(wrong);
             }
         }
         Ok(())
@@ -441,6 +435,20 @@ impl<D: BlockDevice> F2fs<D> {
         }
         Ok(())
     }
+}
+
+/// The finding where a link count is not that of the names.
+fn wrong_links(ino: u32, seen: &Seen, directory: bool, root: bool, found: u32) -> Option<Finding> {
+    let expected = match directory {
+        true if seen.names > 1 => seen.names + 1,
+        true if seen.names == 1 || root => 2 + seen.subdirs,
+        _ => seen.names,
+    };
+    (found != expected).then_some(Finding::Links {
+        ino,
+        found,
+        expected,
+    })
 }
 
 /// What cannot be read is a finding; what the device refuses ends the check.

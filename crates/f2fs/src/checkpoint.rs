@@ -1,4 +1,4 @@
-//! Taking checkpoints, and the fsyncs that do without (publication, sections 2.2 and 2.7;
+//! Taking checkpoints, and the fsyncs that do without (paper, sections 2.2 and 2.7;
 //! `fs/f2fs/checkpoint.c`, `file.c`).
 //!
 //! *Promises.* A checkpoint is there as a whole or not at all: it overwrites nothing that the one
@@ -32,7 +32,7 @@ impl<D: BlockDevice> F2fs<D> {
             || !self.segments.changed.is_empty()
     }
 
-    /// Makes everything durable but contents that wait; `last` if the volume is left.
+    /// Makes everything durable but dirty contents; `last` if the volume is left.
     pub(crate) fn take_checkpoint(&mut self, last: bool) -> Result<(), F2fsError> {
         if !self.is_changed() && (!last || self.checkpoint.flags & flag::UMOUNT != 0) {
             return self.disk.flush();
@@ -55,8 +55,8 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(())
     }
 
-    /// Before the first change after a mount: nodes from now on are told from those that an earlier
-    /// mount left behind.
+    /// Before the first change after a mount: nodes from now on are distinguished from those that
+    /// an earlier mount left behind.
     pub(crate) fn begin(&mut self) -> Result<(), F2fsError> {
         if self.checkpoint.flags & flag::UMOUNT == 0 {
             Ok(())
@@ -80,17 +80,19 @@ impl<D: BlockDevice> F2fs<D> {
                 self.disk.discard(self.layout.start(segment), SEGMENT)?;
             }
         }
-        (self.since_checkpoint, self.checkpoint_valid) = (0, self.checkpoint.valid_blocks);
+        self.note_checkpoint();
+        self.counts.checkpoints += 1;
+        Ok(())
+    }
+
+    /// Starts to count for the next checkpoint.
+    fn note_checkpoint(&mut self) {
+        self.since_checkpoint = 0;
+        self.checkpoint_valid = self.checkpoint.valid_blocks;
         self.first_time = self.first_time.map(|_| self.now);
         self.needs_checkpoint.clear();
         self.chain_broken = u32::from(self.logs[log::WARM_NODE].state.next) >= SEGMENT;
-        self.changed_since = if self.pages.count() > 0 {
-            Some(self.now)
-        } else {
-            None
-        };
-        self.counts.checkpoints += 1;
-        Ok(())
+        self.changed_since = (self.pages.count() > 0).then_some(self.now);
     }
 
     /// Writes what changed of the segment information table: into the journal what fits, the rest
@@ -171,10 +173,8 @@ impl<D: BlockDevice> F2fs<D> {
         };
         if !compact {
             for (number, log) in self.logs[..log::DATA].iter().enumerate() {
-                let (nat, sit) = (
-                    (number == log::HOT_DATA).then_some(&journals),
-                    (number == log::COLD_DATA).then_some(&journals),
-                );
+                let nat = (number == log::HOT_DATA).then_some(&journals);
+                let sit = (number == log::COLD_DATA).then_some(&journals);
                 summaries.push(summary::block(&log.owners, false, nat, sit));
             }
         }
@@ -190,10 +190,8 @@ impl<D: BlockDevice> F2fs<D> {
                 self.segments.get(*segment).entry.valid == 0 && !logs.contains(segment)
             })
             .count();
-        let (states, elapsed) = (
-            core::array::from_fn(|number| self.logs[number].state),
-            self.mtime(),
-        );
+        let states = core::array::from_fn(|number| self.logs[number].state);
+        let elapsed = self.mtime();
         let pack = &mut self.checkpoint;
         let cleared = flag::UMOUNT
             | flag::ORPHANS
@@ -215,7 +213,8 @@ impl<D: BlockDevice> F2fs<D> {
         pack.start_sum = 1 + self.layout.payload + orphans.len() as u32;
         pack.blocks = pack.start_sum + summaries.len() as u32 + 1;
         let head = pack.encode(&self.layout);
-        let (mut addr, payload) = (pack.start(&self.layout), pack.payload(&self.layout));
+        let mut addr = pack.start(&self.layout);
+        let payload = pack.payload(&self.layout);
         for block in core::iter::once(&head)
             .chain(&payload)
             .chain(&orphans)
@@ -301,11 +300,9 @@ impl<D: BlockDevice> F2fs<D> {
             return Ok(true);
         }
         let bytes = self.inode(ino)?;
-        let (kind, links, parent) = (
-            kind(bytes),
-            le32(bytes, inode::LINKS),
-            le32(bytes, inode::PARENT),
-        );
+        let kind = kind(bytes);
+        let links = le32(bytes, inode::LINKS);
+        let parent = le32(bytes, inode::PARENT);
         Ok(kind != Some(FileType::File) || links != 1 || self.nat.fresh.contains(&parent))
     }
 

@@ -1,5 +1,5 @@
-//! Cleaning: valid blocks leave a section so that a checkpoint can set it free (publication,
-//! section 2.5; `fs/f2fs/gc.c`).
+//! Cleaning: valid blocks leave a section so that a checkpoint can set it free (paper, section 2.5;
+//! `fs/f2fs/gc.c`).
 //!
 //! *Promises.* Only what the summary, the node address table and the node agree on is moved. In the
 //! background blocks only begin to wait; their files' next write-back moves them. *Knows nothing
@@ -36,7 +36,7 @@ const MUCH_PERCENT: u64 = 40;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cleaner {
     wakes: Option<Time>,
-    /// Nanoseconds.
+    /// The sleep between two passes, in nanoseconds.
     sleep: u64,
     /// When the last request was made.
     pub asked: Option<Time>,
@@ -62,7 +62,7 @@ impl Cleaner {
         }
     }
 
-    /// As `decrease_sleep_time`.
+    /// Shortens the sleep as Linux's `decrease_sleep_time` does.
     fn sleep_less(&mut self, longest: u64) {
         self.sleep = if self.sleep > longest {
             longest
@@ -73,7 +73,7 @@ impl Cleaner {
 }
 
 impl<D: BlockDevice> F2fs<D> {
-    /// Whether clean sections are fewer than those that are reserved and those that what waits will
+    /// Whether clean sections are fewer than those that are reserved and those that dirty data will
     /// take (`has_not_enough_free_secs`).
     fn is_short(&self) -> bool {
         u64::from(self.segments.free_sections)
@@ -203,29 +203,37 @@ impl<D: BlockDevice> F2fs<D> {
             if self.segments.get(segment).entry.valid == 0 {
                 continue;
             }
-            let (owners, nodes) = (
-                self.owners_of(segment)?,
-                usize::from(self.segments.get(segment).entry.kind) >= log::DATA,
-            );
+            let owners = self.owners_of(segment)?;
+            let nodes = usize::from(self.segments.get(segment).entry.kind) >= log::DATA;
             for (at, owner) in owners.iter().enumerate() {
                 if self.segments.get(segment).is_valid(at) {
                     let addr = self.layout.start(segment) + at as u32;
-                    let moved = if nodes {
-                        self.move_node(owner.nid, addr, at_once)
-                    } else {
-                        self.move_data(*owner, addr, at_once)
-                    };
-                    match moved {
-                        Ok(()) => count += 1,
-                        // A summary that is wrong is for a check to tell; the block stays where it
-                        // is.
-                        Err(F2fsError::Node { .. }) => {}
-                        Err(error) => return Err(error),
-                    }
+                    count += u64::from(self.move_block(*owner, addr, nodes, at_once)?);
                 }
             }
         }
         Ok(count)
+    }
+
+    /// Moves a valid block. Returns whether it moved.
+    fn move_block(
+        &mut self,
+        owner: Owner,
+        addr: u32,
+        node: bool,
+        at_once: bool,
+    ) -> Result<bool, F2fsError> {
+        let moved = if node {
+            self.move_node(owner.nid, addr, at_once)
+        } else {
+            self.move_data(owner, addr, at_once)
+        };
+        match moved {
+            Ok(()) => Ok(true),
+            // A check reports a wrong summary; the block stays where it is.
+            Err(F2fsError::Node { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     fn move_node(&mut self, nid: u32, addr: u32, at_once: bool) -> Result<(), F2fsError> {
@@ -258,24 +266,28 @@ impl<D: BlockDevice> F2fs<D> {
             return Ok(None);
         }
         let bytes = self.node(owner.nid)?;
-        let (ino, offset) = (le32(bytes, footer::INO), node_offset(bytes));
+        let ino = le32(bytes, footer::INO);
+        let offset = node_offset(bytes);
         let shape = self.shape(ino)?;
         let Some(first) = first_index(offset, shape.slots) else {
             return Ok(None);
         };
-        let count = if offset == 0 {
-            shape.slots
-        } else {
-            crate::format::NODE_SLOTS
-        };
+        let count = slots_of(offset, &shape);
         if u32::from(owner.slot) >= count {
             return Ok(None);
         }
         let index = first + u32::from(owner.slot);
         let slot = self.slot(ino, index, false)?;
-        Ok(slot
-            .filter(|slot| slot.addr == addr && slot.nid == owner.nid)
-            .map(|_| (ino, index)))
+        let found = slot.is_some_and(|slot| slot.addr == addr && slot.nid == owner.nid);
+        Ok(found.then_some((ino, index)))
+    }
+}
+
+/// The number of block addresses in the node at this offset.
+fn slots_of(offset: u32, shape: &crate::node::Shape) -> u32 {
+    match offset {
+        0 => shape.slots,
+        _ => crate::format::NODE_SLOTS,
     }
 }
 

@@ -44,9 +44,9 @@ impl View {
         names: 30 + ENTRY * SLOTS as usize,
     };
 
-    /// In an inode.
     pub fn inline(shape: &Shape) -> Self {
-        let (at, bytes) = (shape.inline_at(), shape.inline_max());
+        let at = shape.inline_at();
+        let bytes = shape.inline_max();
         let slots = bytes * 8 / ((ENTRY + NAME) * 8 + 1);
         let entries = at + bytes - (ENTRY + NAME) * slots;
         Self {
@@ -62,7 +62,8 @@ impl View {
     }
 
     fn set_used(&self, bytes: &mut [u8], slot: u32, on: bool) {
-        let (byte, mask) = (&mut bytes[self.bitmap + slot as usize / 8], 1 << (slot % 8));
+        let byte = &mut bytes[self.bitmap + slot as usize / 8];
+        let mask = 1 << (slot % 8);
         if on { *byte |= mask } else { *byte &= !mask }
     }
 
@@ -83,14 +84,15 @@ impl View {
                 slot += 1;
                 continue;
             }
-            let (at, len) = (self.at(slot), le16(bytes, self.at(slot) + 8));
+            let len = le16(bytes, self.at(slot) + 8);
             if len == 0 {
                 // Linux steps over such a slot.
                 slot += 1;
                 continue;
             }
             if len > 255 || slot + slots_for(len.into()) > self.slots {
-                let (found, expected) = (len.into(), "1 to 255 bytes that fit into the block");
+                let found = len.into();
+                let expected = "1 to 255 bytes that fit into the block";
                 return Err(F2fsError::Entry {
                     dir,
                     index,
@@ -100,16 +102,21 @@ impl View {
                     expected,
                 });
             }
-            let name = self.names + NAME * slot as usize;
-            return Ok(Some(Entry {
-                slot,
-                hash: le32(bytes, at),
-                ino: le32(bytes, at + 4),
-                kind: bytes[at + 10],
-                name: bytes[name..name + usize::from(len)].to_vec(),
-            }));
+            return Ok(Some(self.entry(bytes, slot, len)));
         }
         Ok(None)
+    }
+
+    fn entry(&self, bytes: &[u8], slot: u32, len: u16) -> Entry {
+        let at = self.at(slot);
+        let name = self.names + NAME * slot as usize;
+        Entry {
+            slot,
+            hash: le32(bytes, at),
+            ino: le32(bytes, at + 4),
+            kind: bytes[at + 10],
+            name: bytes[name..name + usize::from(len)].to_vec(),
+        }
     }
 
     /// The first slot in use that begins no name.
@@ -138,7 +145,8 @@ impl View {
     ) -> Result<Option<Entry>, F2fsError> {
         let mut slot = 0;
         while slot < self.slots {
-            let (at, start) = (self.at(slot), self.names + NAME * slot as usize);
+            let at = self.at(slot);
+            let start = self.names + NAME * slot as usize;
             if !self.is_used(bytes, slot) {
                 slot += 1;
             } else if le32(bytes, at) == hash
@@ -155,7 +163,8 @@ impl View {
 
     /// Free slots in a row for a name.
     pub fn room(&self, bytes: &[u8], name: usize) -> Option<u32> {
-        let (need, mut run) = (slots_for(name), 0);
+        let need = slots_for(name);
+        let mut run = 0;
         for slot in 0..self.slots {
             run = if self.is_used(bytes, slot) {
                 0
@@ -170,7 +179,8 @@ impl View {
     }
 
     pub fn put(&self, bytes: &mut [u8], entry: &Entry) {
-        let (at, name) = (self.at(entry.slot), self.names + NAME * entry.slot as usize);
+        let at = self.at(entry.slot);
+        let name = self.names + NAME * entry.slot as usize;
         put32(bytes, at, entry.hash);
         put16(bytes, at + 8, entry.name.len() as u16);
         bytes[name..name + entry.name.len()].copy_from_slice(&entry.name);
@@ -211,7 +221,9 @@ pub(crate) fn hash(name: &[u8]) -> u32 {
     let mut rest = name;
     loop {
         let words = words(rest);
-        let (mut b0, mut b1, mut sum) = (state[0], state[1], 0u32);
+        let mut b0 = state[0];
+        let mut b1 = state[1];
+        let mut sum = 0u32;
         for _ in 0..16 {
             sum = sum.wrapping_add(0x9E37_79B9);
             b0 = b0.wrapping_add(
@@ -270,7 +282,8 @@ mod tests {
 
     #[test]
     fn names_come_and_go() {
-        let (mut bytes, view) = (alloc::vec![0; 4096], View::BLOCK);
+        let mut bytes = alloc::vec![0; 4096];
+        let view = View::BLOCK;
         for (number, len) in [1usize, 8, 9, 255].into_iter().enumerate() {
             let name = alloc::vec![b'a' + number as u8; len];
             let slot = view.room(&bytes, len).unwrap();

@@ -1,5 +1,5 @@
-//! Directories: levels of buckets by hash, twice as many on each level as on the one above
-//! (publication, section 2.4; `fs/f2fs/dir.c`).
+//! Directories: levels of buckets by hash, twice as many on each level as on the one above (paper,
+//! section 2.4; `fs/f2fs/dir.c`).
 //!
 //! *Knows nothing of* what names lead to.
 
@@ -24,7 +24,7 @@ pub(crate) struct Found {
     pub entry: Entry,
 }
 
-/// Is told a block (none: the inode), an entry in it and the position behind; says whether to go
+/// Receives a block (none: the inode), an entry in it and the position behind; says whether to go
 /// on.
 type Each<'a> = &'a mut dyn FnMut(Option<u32>, &Entry, u64) -> Result<bool, F2fsError>;
 
@@ -97,7 +97,8 @@ impl<D: BlockDevice> F2fs<D> {
                 entry,
             }));
         }
-        let ((depth, extra), mut failure) = (self.depth(dir)?, None);
+        let (depth, extra) = self.depth(dir)?;
+        let mut failure = None;
         for level in 0..depth {
             let first = bucket(level, extra, hash);
             for index in first..first + bucket_blocks(level) {
@@ -195,7 +196,8 @@ impl<D: BlockDevice> F2fs<D> {
     /// Names leave the inode for the first block, slot by slot.
     fn move_names_out(&mut self, dir: u32) -> Result<(), F2fsError> {
         let shape = self.shape(dir)?;
-        let (view, bytes) = (View::inline(&shape), self.inode(dir)?.to_vec());
+        let view = View::inline(&shape);
+        let bytes = self.inode(dir)?.to_vec();
         let mut entries = Vec::new();
         let mut slot = 0;
         while let Some(entry) = view.next(&bytes, slot, dir, 0)? {
@@ -204,13 +206,7 @@ impl<D: BlockDevice> F2fs<D> {
         }
         self.reserve(1)?;
         self.unreserve(1);
-        let inode = self.node_mut(dir)?;
-        inode[inode::INLINE] &= !inode::INLINE_DENTRY;
-        // What Linux keeps for attributes where names are in the inode, it keeps for good.
-        inode[inode::INLINE] |= inode::INLINE_XATTR;
-        inode[shape.slots_at()..shape.inline_at() + shape.inline_max()].fill(0);
-        put64(inode, inode::SIZE, BLOCK as u64);
-        put32(inode, inode::DEPTH, 1);
+        empty_inline(self.node_mut(dir)?, &shape);
         let page = self.page_mut(dir, 0)?;
         entries
             .iter()
@@ -268,10 +264,8 @@ impl<D: BlockDevice> F2fs<D> {
         from: u64,
         each: Each<'_>,
     ) -> Result<(), F2fsError> {
-        let (first, mut failure) = (
-            u32::try_from(from / u64::from(SLOTS)).map_err(|_| Errno::Invalid)?,
-            None,
-        );
+        let first = u32::try_from(from / u64::from(SLOTS)).map_err(|_| Errno::Invalid)?;
+        let mut failure = None;
         for index in self.name_blocks(dir, first)? {
             let number = index.unwrap_or(0);
             let mut slot = if number == first {
@@ -353,4 +347,14 @@ impl<D: BlockDevice> F2fs<D> {
         })?;
         Ok(empty)
     }
+}
+
+/// Clears the names in an inode, which now has a block of them.
+fn empty_inline(inode: &mut [u8], shape: &crate::node::Shape) {
+    inode[inode::INLINE] &= !inode::INLINE_DENTRY;
+    // Linux keeps the space for attributes for good.
+    inode[inode::INLINE] |= inode::INLINE_XATTR;
+    inode[shape.slots_at()..shape.inline_at() + shape.inline_max()].fill(0);
+    put64(inode, inode::SIZE, BLOCK as u64);
+    put32(inode, inode::DEPTH, 1);
 }

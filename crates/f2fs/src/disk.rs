@@ -1,7 +1,7 @@
 //! The device in blocks of 4096 bytes, the blocks of a log in requests of many.
 //!
 //! *Promises.* What was written is read back, whether its request has gone out or not; a flush
-//! sends out what waits. *Knows nothing of* what the blocks hold.
+//! sends out all queued blocks. *Knows nothing of* what the blocks hold.
 
 use crate::{
     F2fsError,
@@ -51,7 +51,7 @@ pub(crate) struct Disk<D> {
     unsettled: bool,
     /// Bytes of the longest request.
     request_bytes: usize,
-    /// What waits, by stream.
+    /// Queued blocks, by stream.
     waiting: [Request; 1 + log::COUNT],
 }
 
@@ -163,7 +163,7 @@ impl<D: BlockDevice> Disk<D> {
         Ok(())
     }
 
-    /// Sends out what waits.
+    /// Sends out all queued blocks.
     pub fn submit_all(&mut self) -> Result<(), F2fsError> {
         (0..self.waiting.len()).try_for_each(|stream| self.submit(stream))
     }

@@ -10,7 +10,7 @@ pub enum F2fsError {
     /// The call asked for what cannot be.
     #[error(transparent)]
     Call(#[from] Errno),
-    /// The device failed.
+    /// The device below refused a request.
     #[error("device: {0}")]
     Device(#[from] BlockError),
     /// A field of both superblocks makes no sense; this is the first one's.
@@ -20,7 +20,7 @@ pub enum F2fsError {
         offset: u16,
         /// What it is called.
         field: &'static str,
-        /// What it says.
+        /// The value that the field holds.
         found: u64,
         /// What it may say.
         expected: &'static str,
@@ -28,25 +28,25 @@ pub enum F2fsError {
     /// The volume has a feature without which it cannot be understood.
     #[error("superblock, byte 2180: feature {bit:#x}, {name}, is not understood")]
     Feature {
-        /// Its bit.
+        /// The bit in the feature field.
         bit: u32,
-        /// Its name.
+        /// The kernel's name for the feature.
         name: &'static str,
     },
     /// The volume has a feature whose structures this crate does not update: it is only read.
     #[error("superblock, byte 2180: feature {bit:#x}, {name}: such a volume is only read")]
     OnlyRead {
-        /// Its bit.
+        /// The bit in the feature field.
         bit: u32,
-        /// Its name.
+        /// The kernel's name for the feature.
         name: &'static str,
     },
     /// The inode is encrypted, compressed or protected, and the call needs what that seals.
     #[error("inode {ino} is {seal}, which is not supported")]
     Sealed {
-        /// The inode.
+        /// The number of the inode.
         ino: u32,
-        /// How.
+        /// The way in which it is sealed.
         seal: Seal,
     },
     /// Blocks of the volume and sectors of the device do not go together.
@@ -63,16 +63,16 @@ pub enum F2fsError {
         /// Where the second should be.
         second: u32,
     },
-    /// A block of structure says what cannot be.
+    /// A block of metadata says what cannot be.
     #[error("block {block}, byte {offset}: {field} is {found}, expected {expected}")]
     Block {
-        /// The block.
+        /// The address of the block.
         block: u32,
         /// The byte in it.
         offset: u32,
-        /// What is wrong.
+        /// The name of the wrong field.
         field: &'static str,
-        /// What it says.
+        /// The value that the field holds.
         found: u64,
         /// What it may say.
         expected: &'static str,
@@ -80,11 +80,11 @@ pub enum F2fsError {
     /// A node is not what its number promises.
     #[error("node {nid}: {field} is {found}, expected {expected}")]
     Node {
-        /// The node.
+        /// The number of the node.
         nid: u32,
-        /// What is wrong.
+        /// The name of the wrong field.
         field: &'static str,
-        /// What it says.
+        /// The value that the field holds.
         found: u64,
         /// What it may say.
         expected: &'static str,
@@ -92,15 +92,15 @@ pub enum F2fsError {
     /// A block of names says what cannot be.
     #[error("directory {dir}, block {index}, slot {slot}: {field} is {found}, expected {expected}")]
     Entry {
-        /// The directory.
+        /// The inode number of the directory.
         dir: u32,
-        /// Its block.
+        /// The index of the block in the directory.
         index: u32,
         /// The slot in it.
         slot: u32,
-        /// What is wrong.
+        /// The name of the wrong field.
         field: &'static str,
-        /// What it says.
+        /// The value that the field holds.
         found: u64,
         /// What it may say.
         expected: &'static str,

@@ -1,6 +1,6 @@
 //! Contents: read, written, cut, in blocks of their own or in the inode.
 //!
-//! *Promises.* A block that waits has been paid for; what lies behind a file's end reads as zeros
+//! *Promises.* A dirty block has been paid for; what lies behind a file's end reads as zeros
 //! when the file grows. *Knows nothing of* names.
 
 use crate::{
@@ -79,7 +79,7 @@ impl<D: BlockDevice> F2fs<D> {
         self.pages.edit((ino, index), now).ok_or(F2fsError::Failed)
     }
 
-    /// Writes a block that waits: to a new place, or where that is wanted and nothing forbids it to
+    /// Writes a dirty block: to a new place, or where that is wanted and nothing forbids it to
     /// the place it has.
     pub(crate) fn write_page(&mut self, ino: u32, index: u32, why: Why) -> Result<(), F2fsError> {
         let Some(slot) = self
@@ -90,10 +90,8 @@ impl<D: BlockDevice> F2fs<D> {
         };
         let cleaning = why == Why::Cleaning || self.pages.is_light((ino, index));
         let bytes = self.inode(ino)?;
-        let (directory, advise) = (
-            kind(bytes) == Some(FileType::Directory),
-            bytes[inode::ADVISE],
-        );
+        let directory = kind(bytes) == Some(FileType::Directory);
+        let advise = bytes[inode::ADVISE];
         let log = self.data_log(
             directory && !cleaning,
             cleaning || advise & inode::ADVISE_COLD != 0,
@@ -107,7 +105,7 @@ impl<D: BlockDevice> F2fs<D> {
                 pages.get((ino, index)).ok_or(F2fsError::Failed)?,
             )?;
             self.counts.in_place += 1;
-            self.pages.settle((ino, index));
+            self.pages.mark_clean((ino, index));
             return Ok(());
         }
         let version = self.nat_entry(slot.nid)?.version;
@@ -125,13 +123,14 @@ impl<D: BlockDevice> F2fs<D> {
         if is_placed(slot.addr) {
             self.release(slot.addr)?;
         }
-        self.pages.settle((ino, index));
+        self.pages.mark_clean((ino, index));
         Ok(())
     }
 
     /// Whether contents are overwritten where they lie (`check_inplace_update_policy`).
     fn stays(&self, why: Why) -> bool {
-        let (valid, user) = (self.checkpoint.valid_blocks, self.checkpoint.user_blocks);
+        let valid = self.checkpoint.valid_blocks;
+        let user = self.checkpoint.user_blocks;
         // A volume that is a log only has no such writes, in Linux too.
         self.options.threaded
             && match self.options.in_place {
@@ -141,7 +140,7 @@ impl<D: BlockDevice> F2fs<D> {
             }
     }
 
-    /// Writes what waits of a file for an fsync, `lean` if that is for contents only.
+    /// Writes a file's dirty data for an fsync, `lean` if that is for contents only.
     pub(crate) fn write_pages_of(&mut self, ino: u32, lean: bool) -> Result<bool, F2fsError> {
         let waiting = self.pages.waiting((ino, 0)..=(ino, u32::MAX));
         let few = matches!(self.options.in_place, InPlace::Fsync(most) if lean || waiting.len() <= most as usize);
@@ -152,7 +151,7 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(!waiting.is_empty())
     }
 
-    /// Writes all contents that wait; of directories only if not `everything`.
+    /// Writes all dirty contents; of directories only if not `everything`.
     pub(crate) fn write_all_pages(&mut self, everything: bool) -> Result<(), F2fsError> {
         for (ino, index) in self.pages.all_waiting() {
             if everything || self.is_dir(ino)? {
@@ -179,10 +178,8 @@ impl<D: BlockDevice> F2fs<D> {
         }
         let mut done = 0;
         while done < len {
-            let (index, at) = (
-                (offset + done as u64) / BLOCK as u64,
-                (offset + done as u64) as usize % BLOCK,
-            );
+            let index = (offset + done as u64) / BLOCK as u64;
+            let at = (offset + done as u64) as usize % BLOCK;
             let part = &mut buf[done..len.min(done + BLOCK - at)];
             let Ok(index) = u32::try_from(index) else {
                 return Err(Errno::FileTooBig.into());
@@ -269,7 +266,7 @@ impl<D: BlockDevice> F2fs<D> {
         }
     }
 
-    /// Writes at `offset`; gives how much found room.
+    /// Writes at `offset`; returns how much fitted.
     pub(crate) fn write_file(
         &mut self,
         ino: u32,
@@ -282,7 +279,8 @@ impl<D: BlockDevice> F2fs<D> {
         if self.is_inline(ino)? {
             let shape = self.shape(ino)?;
             if end <= shape.inline_max() as u64 {
-                let (at, now) = (shape.inline_at() + offset as usize, self.now);
+                let at = shape.inline_at() + offset as usize;
+                let now = self.now;
                 let bytes = self.node_mut(ino)?;
                 bytes[at..at + data.len()].copy_from_slice(data);
                 bytes[inode::INLINE] |= inode::DATA_EXIST;
@@ -297,7 +295,8 @@ impl<D: BlockDevice> F2fs<D> {
         }
         let mut done = 0;
         while done < data.len() {
-            let (place, left) = (offset + done as u64, data.len() - done);
+            let place = offset + done as u64;
+            let left = data.len() - done;
             let at = place as usize % BLOCK;
             let len = left.min(BLOCK - at);
             match self.write_part(ino, place / BLOCK as u64, at, &data[done..done + len]) {
@@ -326,10 +325,13 @@ impl<D: BlockDevice> F2fs<D> {
         } else {
             self.page_mut(ino, index)?[at..at + data.len()].copy_from_slice(data);
         }
-        let (end, now) = (
-            u64::from(index) * BLOCK as u64 + (at + data.len()) as u64,
-            self.now,
-        );
+        let end = u64::from(index) * BLOCK as u64 + (at + data.len()) as u64;
+        self.note_write(ino, end)
+    }
+
+    /// Updates length and times after a write that ends there.
+    fn note_write(&mut self, ino: u32, end: u64) -> Result<(), F2fsError> {
+        let now = self.now;
         let bytes = if end > self.size(ino)? {
             self.node_mut(ino)?
         } else {
@@ -342,8 +344,10 @@ impl<D: BlockDevice> F2fs<D> {
 
     /// Contents leave the inode for a block of their own.
     pub(crate) fn move_out(&mut self, ino: u32) -> Result<(), F2fsError> {
-        let (shape, size) = (self.shape(ino)?, self.size(ino)? as usize);
-        let (at, end) = (shape.inline_at(), shape.inline_at() + shape.inline_max());
+        let shape = self.shape(ino)?;
+        let size = self.size(ino)? as usize;
+        let at = shape.inline_at();
+        let end = shape.inline_at() + shape.inline_max();
         let contents = self.inode(ino)?[at..at + size].to_vec();
         if size > 0 {
             self.reserve(1)?;
@@ -359,7 +363,8 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     pub(crate) fn resize(&mut self, ino: u32, size: u64) -> Result<(), F2fsError> {
-        let (shape, before) = (self.shape(ino)?, self.size(ino)?);
+        let shape = self.shape(ino)?;
+        let before = self.size(ino)?;
         if size > u64::from(u32::MAX) * BLOCK as u64
             || size.div_ceil(BLOCK as u64) > self.blocks_max(ino)?
         {
@@ -380,7 +385,8 @@ impl<D: BlockDevice> F2fs<D> {
         }
         if size < before {
             self.cut(ino, size.div_ceil(BLOCK as u64) as u32)?;
-            let (index, at) = ((size / BLOCK as u64) as u32, size as usize % BLOCK);
+            let index = (size / BLOCK as u64) as u32;
+            let at = size as usize % BLOCK;
             if at > 0 && self.load_page(ino, index)? {
                 self.page_mut(ino, index)?[at..].fill(0);
             }
@@ -395,7 +401,8 @@ impl<D: BlockDevice> F2fs<D> {
     /// power cut left only the contents.
     fn clear_tail(&mut self, ino: u32) -> Result<(), F2fsError> {
         let size = self.size(ino)?;
-        let (index, at) = (size / BLOCK as u64, size as usize % BLOCK);
+        let index = size / BLOCK as u64;
+        let at = size as usize % BLOCK;
         let Ok(index) = u32::try_from(index) else {
             return Ok(());
         };
@@ -446,7 +453,7 @@ impl<D: BlockDevice> F2fs<D> {
         }
     }
 
-    /// Before something changes: what waits is written, space is made, a checkpoint is taken, each
+    /// Before something changes: dirty data is written, space is made, a checkpoint is taken, each
     /// when it is time.
     pub(crate) fn balance(&mut self) -> Result<(), F2fsError> {
         let waiting_max = (self.options.waiting_bytes_max / BLOCK as u64).max(16) as usize;
@@ -459,14 +466,20 @@ impl<D: BlockDevice> F2fs<D> {
             self.write_all_pages(true)?;
             self.take_checkpoint(false)?;
         } else if self.pages.count() > waiting_max {
-            while self.pages.count() > waiting_max / 2 {
-                let Some((_, (ino, index))) = self.pages.oldest() else {
-                    break;
-                };
-                self.write_page(ino, index, Why::WriteBack)?;
-            }
+            self.write_oldest_pages(waiting_max / 2)?;
         }
         self.reclaim_emptied()?;
         self.clean_foreground()
+    }
+
+    /// Writes the oldest dirty pages until so many are left.
+    fn write_oldest_pages(&mut self, left: usize) -> Result<(), F2fsError> {
+        while self.pages.count() > left {
+            let Some((_, (ino, index))) = self.pages.oldest() else {
+                break;
+            };
+            self.write_page(ino, index, Why::WriteBack)?;
+        }
+        Ok(())
     }
 }

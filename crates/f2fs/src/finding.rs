@@ -12,7 +12,7 @@ pub enum Finding {
     /// One of the two checkpoints cannot be read: a power cut tore it, or it was damaged.
     #[error("checkpoint at block {first}: not whole; the other one counts, which may be older")]
     Pack {
-        /// Its first block.
+        /// The block at which the pack begins.
         first: u32,
     },
     /// One of the two superblocks is not valid; the other counts.
@@ -20,17 +20,17 @@ pub enum Finding {
     Super {
         /// Its block: 0 or 1.
         block: u32,
-        /// Why.
+        /// The reason why it is not valid.
         error: crate::F2fsError,
     },
     /// A count of the checkpoint is wrong.
     #[error("checkpoint: {what} is {found}, expected {expected}")]
     Count {
-        /// What is counted.
+        /// The name of the count.
         what: &'static str,
-        /// What is said.
+        /// The count in the checkpoint.
         found: u64,
-        /// What is.
+        /// The count that the check found.
         expected: u64,
     },
     /// A node or a part of a file cannot be read as such.
@@ -38,7 +38,7 @@ pub enum Finding {
     Unreadable {
         /// The node, or the inode of the file.
         nid: u32,
-        /// Why.
+        /// The error that reading it gave.
         error: crate::F2fsError,
     },
     /// An address outside of the main area.
@@ -46,7 +46,7 @@ pub enum Finding {
     Stray {
         /// The node that says so.
         nid: u32,
-        /// What it says.
+        /// The address that the node holds.
         addr: u32,
     },
     /// A block that is used twice.
@@ -54,63 +54,63 @@ pub enum Finding {
     CrossLink {
         /// The second to be visited.
         nid: u32,
-        /// The block.
+        /// The address of the block.
         addr: u32,
     },
     /// A block that is used and not marked as valid.
     #[error("node {nid}: block {addr} is not marked as valid")]
     Invalid {
-        /// The node.
+        /// The number of the node.
         nid: u32,
-        /// The block.
+        /// The address of the block.
         addr: u32,
     },
     /// A block whose summary names another owner, so that it cannot be cleaned.
     #[error("block {addr}: the summary names {field} {found}, expected {expected}")]
     Summary {
-        /// The block.
+        /// The address of the block.
         addr: u32,
-        /// What is wrong.
+        /// The name of the wrong field.
         field: &'static str,
-        /// What is said.
+        /// The value that the summary holds.
         found: u32,
-        /// What is.
+        /// The value that the owner implies.
         expected: u32,
     },
     /// A segment that a log writes has another type in the table.
     #[error("segment {segment}: type {found}, its log has type {expected}")]
     Type {
-        /// The segment.
+        /// The number of the segment.
         segment: u32,
-        /// What is said.
+        /// The type in the segment table.
         found: u8,
-        /// What is.
+        /// The type of the log.
         expected: u8,
     },
     /// Blocks of a segment that are marked as valid and that nothing uses.
     #[error("segment {segment}: valid blocks that are used by nothing: {count}, the first {first}")]
     LostBlocks {
-        /// The segment.
+        /// The number of the segment.
         segment: u32,
-        /// How many.
+        /// The number of lost blocks.
         count: u32,
-        /// The first.
+        /// The address of the first of them.
         first: u32,
     },
     /// A node that no file leads to.
     #[error("node {nid} belongs to no file")]
     LostNode {
-        /// The node.
+        /// The number of the node.
         nid: u32,
     },
     /// An entry of the node address table is wrong by itself.
     #[error("node address table, node {nid}: {field} is {found:#x}, expected {expected:#x}")]
     Table {
-        /// The node.
+        /// The number of the node.
         nid: u32,
-        /// Which field.
+        /// The name of the wrong field.
         field: &'static str,
-        /// What is said.
+        /// The value that the entry holds.
         found: u32,
         /// What it should be.
         expected: u32,
@@ -118,7 +118,7 @@ pub enum Finding {
     /// The checkpoint's list of inodes without a name has a number that no inode has.
     #[error("checkpoint: orphan {ino} is no inode")]
     Orphan {
-        /// The number.
+        /// The inode number in the list.
         ino: u32,
     },
     /// The superblock names a quota file that does not exist, or that the volume's features do not
@@ -127,23 +127,23 @@ pub enum Finding {
     Quota {
         /// 0 for users, 1 for groups, 2 for projects.
         kind: usize,
-        /// The number.
+        /// The inode number in the superblock.
         ino: u32,
     },
     /// An inode that no name leads to.
     #[error("inode {ino} has no name")]
     Nameless {
-        /// The inode.
+        /// The number of the inode.
         ino: u32,
     },
     /// A field of an inode is wrong.
     #[error("inode {ino}: {field} is {found}, expected {expected}")]
     Field {
-        /// The inode.
+        /// The number of the inode.
         ino: u32,
-        /// Which.
+        /// The name of the wrong field.
         field: &'static str,
-        /// What is said.
+        /// The value that the field holds.
         found: u64,
         /// What it should be.
         expected: u64,
@@ -151,19 +151,19 @@ pub enum Finding {
     /// An inode has more or fewer names than it says.
     #[error("inode {ino}: links are {found}, expected {expected} by its names")]
     Links {
-        /// The inode.
+        /// The number of the inode.
         ino: u32,
-        /// What is said.
+        /// The link count in the inode.
         found: u32,
-        /// What is.
+        /// The number of names that lead to it.
         expected: u32,
     },
     /// A name leads to an inode that is not in use.
     #[error("directory {dir}: a name leads to inode {found}, which is not in use")]
     Dangling {
-        /// The directory.
+        /// The inode number of the directory.
         dir: u32,
-        /// Where it leads.
+        /// The inode number in the entry.
         found: u32,
     },
     /// A name that no path can hold: with a slash or a NUL in it.
@@ -172,13 +172,13 @@ pub enum Finding {
         name.escape_ascii()
     )]
     Name {
-        /// The directory.
+        /// The inode number of the directory.
         dir: u32,
-        /// The block.
+        /// The index of the block in the directory.
         index: u32,
-        /// The slot.
+        /// The slot in that block.
         slot: u32,
-        /// The name.
+        /// The name as the entry holds it.
         name: Vec<u8>,
     },
     /// A second entry of one name: a lookup finds the first only.
@@ -187,27 +187,27 @@ pub enum Finding {
         name.escape_ascii()
     )]
     Twice {
-        /// The directory.
+        /// The inode number of the directory.
         dir: u32,
-        /// The block.
+        /// The index of the block in the directory.
         index: u32,
-        /// The slot.
+        /// The slot in that block.
         slot: u32,
-        /// The name.
+        /// The name as the entry holds it.
         name: Vec<u8>,
     },
     /// A name whose entry says something wrong.
     #[error("directory {dir}, block {index}, slot {slot}: {field} is {found}, expected {expected}")]
     Entry {
-        /// The directory.
+        /// The inode number of the directory.
         dir: u32,
-        /// The block.
+        /// The index of the block in the directory.
         index: u32,
-        /// The slot.
+        /// The slot in that block.
         slot: u32,
-        /// What is wrong.
+        /// The name of the wrong field.
         field: &'static str,
-        /// What is said.
+        /// The value that the entry holds.
         found: u32,
         /// What it should be.
         expected: u32,
@@ -246,7 +246,7 @@ pub type Report = report::Report<Finding, Totals>;
 pub struct Totals {
     /// Files, links and devices.
     pub files: u32,
-    /// Directories.
+    /// Directories that the check read.
     pub directories: u32,
     /// Blocks that a file or a node uses.
     pub used: u64,

@@ -1,7 +1,7 @@
 //! Sizes, constants and byte order that all parts of the format share; where the fields of inodes
 //! and nodes lie (Linux `include/linux/f2fs_fs.h`).
 //!
-//! *Knows nothing of* what is valid: whoever reads a field judges it.
+//! *Knows nothing of* what is valid: the reader of a field judges it.
 
 pub(crate) use nandlab_block::bytes::{le16, le32, le64, put16, put32, put64};
 

@@ -25,7 +25,7 @@
 //! mount takes up again. So after a cut
 //! - what was fsynced is there, byte for byte, under its name;
 //! - what was not is as it was at the last checkpoint, or as a later fsync of the same file has it;
-//! - a check has nothing to mend.
+//! - a check has nothing to repair.
 //!
 //! Blocks that either may need are given out again only behind the next checkpoint. With
 //! [`Options::ordered`] off an fsync waits for the device only once, as Linux's; then a device that
@@ -51,7 +51,6 @@ mod file;
 mod finding;
 mod format;
 mod map;
-mod mend;
 mod mkfs;
 mod mount;
 mod names;
@@ -61,6 +60,7 @@ mod pack;
 mod past;
 mod place;
 mod recover;
+mod repair;
 mod sealed;
 mod segments;
 mod strict;

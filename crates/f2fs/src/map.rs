@@ -1,5 +1,5 @@
-//! A file's tree: from the number of a block in a file to the slot that has its address
-//! (publication, section 2.1; `fs/f2fs/node.c`).
+//! A file's tree: from the number of a block in a file to the slot that has its address (paper,
+//! section 2.1; `fs/f2fs/node.c`).
 //!
 //! *Promises.* A tree that leads to other files' nodes is an error. *Knows nothing of* contents.
 
@@ -21,7 +21,7 @@ pub(crate) struct Slot {
     pub nid: u32,
     pub number: u16,
     at: usize,
-    /// The address.
+    /// The address that the slot holds.
     pub addr: u32,
 }
 
@@ -111,7 +111,8 @@ impl<D: BlockDevice> F2fs<D> {
     ) -> Result<Option<Slot>, F2fsError> {
         let shape = self.shape(ino)?;
         let way = way(index, shape.slots).ok_or(Errno::FileTooBig)?;
-        let (mut nid, mut base) = (ino, inode::NIDS);
+        let mut nid = ino;
+        let mut base = inode::NIDS;
         for (slot, offset) in &way.steps[..way.len] {
             let at = base + 4 * *slot as usize;
             let mut next = le32(self.node(nid)?, at);
@@ -142,7 +143,8 @@ impl<D: BlockDevice> F2fs<D> {
     /// The first block from `index` on that is more than a hole, `end` where there is none; so far
     /// as a bounded number of steps shows.
     pub(crate) fn next_block(&mut self, ino: u32, index: u32, end: u32) -> Result<u32, F2fsError> {
-        let (shape, mut index) = (self.shape(ino)?, index);
+        let shape = self.shape(ino)?;
+        let mut index = index;
         for _ in 0..HOLE_STEPS {
             let Some(way) = way(index, shape.slots).filter(|_| index < end) else {
                 return Ok(end);
@@ -180,7 +182,8 @@ impl<D: BlockDevice> F2fs<D> {
         way: &Way,
     ) -> Result<Result<(u32, usize, u32), usize>, F2fsError> {
         let shape = self.shape(ino)?;
-        let (mut nid, mut base) = (ino, inode::NIDS);
+        let mut nid = ino;
+        let mut base = inode::NIDS;
         for (depth, (slot, offset)) in way.steps[..way.len].iter().enumerate() {
             let next = le32(self.node(nid)?, base + 4 * *slot as usize);
             if next == 0 {
@@ -199,7 +202,8 @@ impl<D: BlockDevice> F2fs<D> {
     /// A node is the one that belongs at this place of this file.
     fn check_below(&mut self, nid: u32, ino: u32, offset: u32) -> Result<(), F2fsError> {
         let bytes = self.node(nid)?;
-        let (owner, found) = (le32(bytes, footer::INO), node_offset(bytes));
+        let owner = le32(bytes, footer::INO);
+        let found = node_offset(bytes);
         if owner != ino {
             return Err(F2fsError::Node {
                 nid,
@@ -313,26 +317,39 @@ impl<D: BlockDevice> F2fs<D> {
         if depth == 0 {
             self.clear_slots(ino, nid, 0, base, from, N)?;
         } else {
-            let (span, place) = (u64::from(N).pow(depth), node_offset(self.node(nid)?));
-            let width = if depth == 2 { N + 1 } else { 1 };
-            for child in 0..N {
-                let start = base + u64::from(child) * span;
-                let next = le32(self.node(nid)?, 4 * child as usize);
-                if next == 0 || start + span <= u64::from(from) {
-                    continue;
-                }
-                self.check_below(next, ino, place + 1 + child * width)?;
-                self.cut_node(ino, next, depth - 1, start, from)?;
-                if start >= u64::from(from) {
-                    put32(self.node_mut(nid)?, 4 * child as usize, 0);
-                }
-            }
+            self.cut_children(ino, nid, depth, base, from)?;
         }
         if base >= u64::from(from) {
             self.free_node(nid, ino)
         } else {
             Ok(())
         }
+    }
+
+    fn cut_children(
+        &mut self,
+        ino: u32,
+        nid: u32,
+        depth: u32,
+        base: u64,
+        from: u32,
+    ) -> Result<(), F2fsError> {
+        let span = u64::from(N).pow(depth);
+        let place = node_offset(self.node(nid)?);
+        let width = if depth == 2 { N + 1 } else { 1 };
+        for child in 0..N {
+            let start = base + u64::from(child) * span;
+            let next = le32(self.node(nid)?, 4 * child as usize);
+            if next == 0 || start + span <= u64::from(from) {
+                continue;
+            }
+            self.check_below(next, ino, place + 1 + child * width)?;
+            self.cut_node(ino, next, depth - 1, start, from)?;
+            if start >= u64::from(from) {
+                put32(self.node_mut(nid)?, 4 * child as usize, 0);
+            }
+        }
+        Ok(())
     }
 
     /// Clears the slots of a node for blocks from `from` on; its first is block `base` of the file.
@@ -372,14 +389,7 @@ impl<D: BlockDevice> F2fs<D> {
     pub(crate) fn walk(&mut self, ino: u32, each: &mut dyn FnMut(Part)) -> Result<(), F2fsError> {
         let shape = self.shape(ino)?;
         let bytes = self.inode(ino)?.to_vec();
-        for number in 0..shape.slots {
-            each(Part::Slot {
-                nid: ino,
-                number,
-                index: number,
-                addr: le32(&bytes, shape.slots_at() + 4 * number as usize),
-            });
-        }
+        walk_slots(ino, &shape, &bytes, each);
         let mut base = u64::from(shape.slots);
         for (child, depth) in [(0, 0), (1, 0), (2, 1), (3, 1), (4, 2)] {
             let nid = le32(&bytes, inode::NIDS + 4 * child);
@@ -404,10 +414,8 @@ impl<D: BlockDevice> F2fs<D> {
         each(Part::Node(nid));
         let bytes = self.node(nid)?.to_vec();
         for number in 0..N {
-            let (word, index) = (
-                le32(&bytes, 4 * number as usize),
-                base + u64::from(number) * u64::from(N).pow(depth),
-            );
+            let word = le32(&bytes, 4 * number as usize);
+            let index = base + u64::from(number) * u64::from(N).pow(depth);
             match depth {
                 0 => each(Part::Slot {
                     nid,
@@ -429,6 +437,17 @@ impl<D: BlockDevice> F2fs<D> {
             }
         }
         Ok(())
+    }
+}
+
+fn walk_slots(ino: u32, shape: &crate::node::Shape, bytes: &[u8], each: &mut dyn FnMut(Part)) {
+    for number in 0..shape.slots {
+        each(Part::Slot {
+            nid: ino,
+            number,
+            index: number,
+            addr: le32(bytes, shape.slots_at() + 4 * number as usize),
+        });
     }
 }
 

@@ -73,9 +73,9 @@ pub enum FormatError {
     /// A choice that cannot be.
     #[error("{field} is {found}, expected {expected}")]
     Choice {
-        /// Which.
+        /// The name of the refused choice.
         field: &'static str,
-        /// What it is.
+        /// The value of that choice.
         found: u64,
         /// What it may be.
         expected: &'static str,
@@ -98,10 +98,8 @@ struct Plan {
 }
 
 fn plan(blocks: u64, choices: &Format) -> Result<Plan, FormatError> {
-    let (per_sec, per_zone) = (
-        choices.segs_per_sec,
-        choices.segs_per_sec.saturating_mul(choices.secs_per_zone),
-    );
+    let per_sec = choices.segs_per_sec;
+    let per_zone = choices.segs_per_sec.saturating_mul(choices.secs_per_zone);
     for (field, found) in [
         ("segments of a section", per_sec),
         ("sections of a zone", choices.secs_per_zone),
@@ -211,7 +209,8 @@ fn keep_back(main: u32, per_sec: u32, percent: Option<f64>) -> Option<(u32, u32)
         } else {
             (0.01, 0.01, 1000)
         };
-        let (mut candidate, mut best) = (first, (0.0, 0.0));
+        let mut candidate = first;
+        let mut best = (0.0, 0.0);
         for _ in 0..count {
             let kept = reserved(candidate);
             if kept < f64::from(main) {
@@ -294,7 +293,8 @@ fn superblock(layout: &Layout, choices: &Format) -> Block {
 
 /// The root directory: its inode, and the block with its two names.
 fn root(addr: u32, contents: u32, now: Time) -> (Block, Block) {
-    let (mut node, mut names) = (zeros(), zeros());
+    let mut node = zeros();
+    let mut names = zeros();
     put16(&mut node, inode::MODE, 0o040_755);
     put32(&mut node, inode::LINKS, 2);
     put64(&mut node, inode::SIZE, BLOCK as u64);
@@ -333,10 +333,8 @@ fn write<D: BlockDevice>(
     for block in 0..layout.nat_blocks() {
         disk.write(layout.nat + 2 * block - block % SEGMENT, &zero)?;
     }
-    let (at, contents) = (
-        layout.start(plan.logs[log::HOT_NODE]),
-        layout.start(plan.logs[log::HOT_DATA]),
-    );
+    let at = layout.start(plan.logs[log::HOT_NODE]);
+    let contents = layout.start(plan.logs[log::HOT_DATA]);
     let mut nat = zeros();
     // The first two are never nodes; fsck.f2fs wants them taken.
     for (nid, addr) in [(1, 1), (2, 1), (ROOT, at)] {

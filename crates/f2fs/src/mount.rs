@@ -40,7 +40,7 @@ with_defaults! {
         /// An fsync rolls forward; otherwise each takes a checkpoint.
         pub roll_forward: bool = true,
         /// Logs fill holes when few sections are clean (`mode=adaptive` of Linux); otherwise only
-        /// cleaning makes room (`mode=lfs`).
+        /// cleaning frees space (`mode=lfs`).
         pub threaded: bool = true,
         /// When contents are overwritten where they lie rather than written to a new place
         /// (`ipu_policy` of Linux). Needs `threaded`.
@@ -64,12 +64,12 @@ with_defaults! {
         /// The cleaner works only if there was no request for so long, in nanoseconds
         /// (`DEF_IDLE_INTERVAL` of Linux: 5 s); 0 to clean whether the volume is idle or not.
         pub cleaning_idle: u64 = 5_000_000_000,
-        /// Bytes of the cache for what does not wait to be written, of nodes and of contents each.
+        /// Bytes of the cache for clean data, of nodes and of contents each.
         pub cache_bytes: u64 = 4 << 20,
         /// Bytes of the longest request that blocks of one log are written with, one behind the
         /// other: 4096, one block (Linux: as the device has it, typically 512 KiB).
         pub request_bytes: u64 = 4096,
-        /// The most bytes of contents that wait; a call that makes it more writes the oldest half.
+        /// The most bytes of dirty contents; a call that makes it more writes the oldest half.
         pub waiting_bytes_max: u64 = 8 << 20,
     }
 }
@@ -78,7 +78,7 @@ with_defaults! {
 /// moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InPlace {
-    /// Never, as the publication.
+    /// Never, as in the paper.
     Never,
     /// Where more than so many percent of the volume are in use: Linux's `F2FS_IPU_UTIL`, there 70.
     Above(u8),
@@ -90,7 +90,7 @@ pub enum InPlace {
 /// Work done since the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Checkpoints taken.
+    /// Checkpoints that were written.
     pub checkpoints: u64,
     /// Fsyncs that rolled forward.
     pub roll_forwards: u64,
@@ -124,7 +124,7 @@ pub struct F2fs<D> {
     pub(crate) pages: Cache<(u32, u32)>,
     /// Summaries that a recovery in memory changed, by segment.
     pub(crate) recovered: BTreeMap<u32, Owners>,
-    /// References, by inode.
+    /// Counts of references by inode number.
     pub(crate) references: BTreeMap<u32, u64>,
     /// Inodes without a name that are still referred to.
     pub(crate) orphans: BTreeSet<u32>,
@@ -184,7 +184,8 @@ impl<D: BlockDevice> F2fs<D> {
         let entries = read_segments(&mut disk, &layout, &checkpoint, &journals)?;
         let segments = Segments::new(&layout, entries, logs.iter().map(|log| log.state.segment));
         let blocks = options.cache_bytes / crate::format::BLOCK as u64;
-        let (mut nat, checkpoint_valid) = (Nat::new(blocks / 4), checkpoint.valid_blocks);
+        let mut nat = Nat::new(blocks / 4);
+        let checkpoint_valid = checkpoint.valid_blocks;
         nat.journal = journals.nat.into_iter().collect();
         Ok(Self {
             disk: disk.with_requests(options.request_bytes),
@@ -233,7 +234,7 @@ impl<D: BlockDevice> F2fs<D> {
         self.counts
     }
 
-    /// Clean sections.
+    /// Returns the number of clean sections.
     pub fn free_sections(&self) -> u32 {
         self.segments.free_sections
     }
@@ -421,10 +422,8 @@ fn read_segments<D: BlockDevice>(
     for (segment, entry) in entries.iter_mut().enumerate() {
         let counted: u32 = entry.map.iter().map(|byte| byte.count_ones()).sum();
         if counted != u32::from(entry.valid) || usize::from(entry.kind) >= log::COUNT {
-            let (block, expected) = (
-                layout.start(segment as u32),
-                "as many as its bitmap has, of one of six types",
-            );
+            let block = layout.start(segment as u32);
+            let expected = "as many as its bitmap has, of one of six types";
             return Err(F2fsError::Block {
                 block,
                 offset: 0,

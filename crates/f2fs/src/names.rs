@@ -17,7 +17,6 @@ use nandlab_vfs::{Caller, Errno, FileType, NewNode, Rename, check_name, rules};
 
 /// Where what has lost its name goes.
 const LOST_FOUND: &[u8] = b"lost+found";
-/// The longest target.
 const TARGET_MAX: usize = 4095;
 
 impl<D: BlockDevice> F2fs<D> {
@@ -107,22 +106,35 @@ impl<D: BlockDevice> F2fs<D> {
         if let NewNode::Symlink { target } = node {
             rules::check_target(target, TARGET_MAX)?;
         }
-        // The inode, its contents, a block of names and the nodes above: a call that begins finds
-        // room for all.
-        self.reserve(8)?;
-        self.unreserve(8);
-        let parent = self.inode(dir)?;
-        let parent = (le16(parent, inode::MODE), le32(parent, inode::GID));
         let directory = node == NewNode::Directory;
-        let (mode, gid) = rules::inherit(parent, directory, mode, by);
-        let mode = node.kind().mode() | mode;
-        let ino = self.new_node(None, 0, directory)?;
+        let (ino, mode, gid) = self.new_inode(dir, &node, mode, by)?;
         let owner = (by.uid, gid);
         self.fill_inode(ino, mode, owner, by, (dir, name))?;
         self.fill_contents(ino, dir, node)?;
         self.add_entry(dir, name, ino, node.kind())?;
         self.touch_dir(dir, directory.into())?;
         Ok(ino)
+    }
+
+    /// Takes an inode number; gives it with the mode and the group that the inode gets.
+    fn new_inode(
+        &mut self,
+        dir: u32,
+        node: &NewNode<'_>,
+        mode: u16,
+        by: Caller,
+    ) -> Result<(u32, u16, u32), F2fsError> {
+        // The inode, its contents, a block of names and the nodes above: a call that begins finds
+        // space for all.
+        self.reserve(8)?;
+        self.unreserve(8);
+        let parent = self.inode(dir)?;
+        let parent = (le16(parent, inode::MODE), le32(parent, inode::GID));
+        let directory = *node == NewNode::Directory;
+        let (mode, gid) = rules::inherit(parent, directory, mode, by);
+        let mode = node.kind().mode() | mode;
+        let ino = self.new_node(None, 0, directory)?;
+        Ok((ino, mode, gid))
     }
 
     /// The fields that every new inode has.
@@ -134,11 +146,9 @@ impl<D: BlockDevice> F2fs<D> {
         by: Caller,
         at: (u32, &[u8]),
     ) -> Result<(), F2fsError> {
-        let (kind, features, options) = (
-            FileType::from_mode(mode),
-            self.layout.features,
-            self.options,
-        );
+        let kind = FileType::from_mode(mode);
+        let features = self.layout.features;
+        let options = self.options;
         let advise = if kind == Some(FileType::File) {
             self.temperature(at.1)
         } else {
@@ -203,7 +213,7 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(())
     }
 
-    /// How long contents of a file will live, by its name (publication, section 2.3).
+    /// How long contents of a file will live, by its name (paper, section 2.3).
     fn temperature(&self, name: &[u8]) -> u8 {
         let has = |extension: &[u8; 8]| {
             let extension = extension
@@ -272,14 +282,8 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     fn fill_dir(&mut self, ino: u32, parent: u32) -> Result<(), F2fsError> {
-        let kind = FileType::Directory.number();
-        let dots = [(0, ino, &b"."[..]), (1, parent, b"..")].map(|(slot, ino, name)| Entry {
-            slot,
-            hash: 0,
-            ino,
-            kind,
-            name: name.to_vec(),
-        });
+        let dots =
+            [(0, ino, &b"."[..]), (1, parent, b"..")].map(|(slot, ino, name)| dot(slot, ino, name));
         let shape = self.shape(ino)?;
         let inline = self.has_inline_names(ino)?;
         let size = if inline {
@@ -308,11 +312,7 @@ impl<D: BlockDevice> F2fs<D> {
         self.check_changeable(ino)?;
         self.reserve(6)?;
         self.unreserve(6);
-        let kind = match kind(self.inode(ino)?) {
-            Some(FileType::Directory) => return Err(Errno::NotPermitted.into()),
-            _ if self.links(ino)? == 0 => return Err(Errno::NoEntry.into()),
-            kind => kind.unwrap_or(FileType::File),
-        };
+        let kind = self.kind_to_link(ino)?;
         let links = self.links(ino)?.checked_add(1).ok_or(Errno::TooManyLinks)?;
         self.add_entry(dir, name, ino, kind)?;
         let now = self.now;
@@ -321,6 +321,15 @@ impl<D: BlockDevice> F2fs<D> {
         put_time(bytes, inode::CTIME, inode::CTIME_NANOS, now);
         self.needs_checkpoint.insert(ino);
         self.touch_dir(dir, 0)
+    }
+
+    /// The type of an inode that may get another name.
+    fn kind_to_link(&mut self, ino: u32) -> Result<FileType, F2fsError> {
+        match kind(self.inode(ino)?) {
+            Some(FileType::Directory) => Err(Errno::NotPermitted.into()),
+            _ if self.links(ino)? == 0 => Err(Errno::NoEntry.into()),
+            kind => Ok(kind.unwrap_or(FileType::File)),
+        }
     }
 
     pub(crate) fn remove(
@@ -344,7 +353,8 @@ impl<D: BlockDevice> F2fs<D> {
 
     /// A name has gone; with the last one the inode too, unless it is referred to.
     pub(crate) fn lose_name(&mut self, ino: u32) -> Result<(), F2fsError> {
-        let (now, directory) = (self.now, self.is_dir(ino)?);
+        let now = self.now;
+        let directory = self.is_dir(ino)?;
         let bytes = self.node_mut(ino)?;
         let links = if directory {
             0
@@ -451,7 +461,7 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     /// The inode has another name, perhaps in another directory.
-    fn settle_moved(&mut self, moved: u32, from: u32, to: (u32, &[u8])) -> Result<(), F2fsError> {
+    fn finish_move(&mut self, moved: u32, from: u32, to: (u32, &[u8])) -> Result<(), F2fsError> {
         self.remember_name(moved, to.0, to.1)?;
         let now = self.now;
         put_time(self.node_mut(moved)?, inode::CTIME, inode::CTIME_NANOS, now);
@@ -466,18 +476,20 @@ impl<D: BlockDevice> F2fs<D> {
     /// Gives an inode that has lost its name one in `lost+found`, its number; the directory is made
     /// where there is none. Links are left as they are.
     pub(crate) fn reconnect(&mut self, ino: u32) -> Result<(), F2fsError> {
-        let (root, by) = (self.layout.root, Caller::root(self.now));
+        let root = self.layout.root;
+        let by = Caller::root(self.now);
         let dir = match self.find(root, LOST_FOUND)? {
             Some(found) => self.child(&found)?,
             None => self.make(root, LOST_FOUND, NewNode::Directory, 0o700, by)?,
         };
-        let (name, kind) = (format!("#{ino}"), self.kind_of(ino)?);
+        let name = format!("#{ino}");
+        let kind = self.kind_of(ino)?;
         self.check_free(dir, name.as_bytes())?;
         self.reserve(6)?;
         self.unreserve(6);
         self.add_entry(dir, name.as_bytes(), ino, kind)?;
         self.touch_dir(dir, i32::from(kind == FileType::Directory))?;
-        self.settle_moved(ino, NULL, (dir, name.as_bytes()))
+        self.finish_move(ino, NULL, (dir, name.as_bytes()))
     }
 
     fn kind_of(&mut self, ino: u32) -> Result<FileType, F2fsError> {
@@ -498,7 +510,7 @@ impl<D: BlockDevice> F2fs<D> {
         self.remove_entry(&source)?;
         self.touch_dir(from.0, -directory)?;
         self.touch_dir(to.0, directory)?;
-        self.settle_moved(moved, from.0, to)
+        self.finish_move(moved, from.0, to)
     }
 
     /// To where a name is that loses its inode.
@@ -509,7 +521,8 @@ impl<D: BlockDevice> F2fs<D> {
         target: Found,
     ) -> Result<(), F2fsError> {
         let lost = self.child(&target)?;
-        let (kind, directory) = (self.kind_of(moved)?, self.is_dir(moved)?);
+        let kind = self.kind_of(moved)?;
+        let directory = self.is_dir(moved)?;
         let gone = self.is_dir(lost)?;
         if gone && self.is_inside(from.0, lost)? {
             return Err(Errno::NotEmpty.into());
@@ -523,7 +536,7 @@ impl<D: BlockDevice> F2fs<D> {
         // A directory takes another's place: one fewer where it came from.
         self.touch_dir(from.0, -i32::from(directory))?;
         self.touch_dir(to.0, 0)?;
-        self.settle_moved(moved, from.0, to)?;
+        self.finish_move(moved, from.0, to)?;
         self.lose_name(lost)
     }
 
@@ -534,7 +547,8 @@ impl<D: BlockDevice> F2fs<D> {
         target: Found,
     ) -> Result<(), F2fsError> {
         let other = self.child(&target)?;
-        let (kind, twin) = (self.kind_of(moved)?, self.kind_of(other)?);
+        let kind = self.kind_of(moved)?;
+        let twin = self.kind_of(other)?;
         if twin == FileType::Directory && self.is_inside(from.0, other)? {
             return Err(Errno::Invalid.into());
         }
@@ -545,8 +559,8 @@ impl<D: BlockDevice> F2fs<D> {
         let gained = if from.0 == to.0 { 0 } else { balance };
         self.touch_dir(from.0, gained)?;
         self.touch_dir(to.0, -gained)?;
-        self.settle_moved(moved, from.0, to)?;
-        self.settle_moved(other, to.0, from)
+        self.finish_move(moved, from.0, to)?;
+        self.finish_move(other, to.0, from)
     }
 
     /// Major and minor number of a device.
@@ -554,7 +568,8 @@ impl<D: BlockDevice> F2fs<D> {
         let layout = self.layout.clone();
         let bytes = self.inode(ino)?;
         let at = Shape::of(bytes, &layout).slots_at();
-        let (old, new) = (le32(bytes, at), le32(bytes, at + 4));
+        let old = le32(bytes, at);
+        let new = le32(bytes, at + 4);
         Ok(match old {
             0 => (new >> 8 & 0xFFF, new & 0xFF | new >> 12 & 0xF_FF00),
             _ => (old >> 8 & 0xFF, old & 0xFF),
@@ -564,7 +579,8 @@ impl<D: BlockDevice> F2fs<D> {
     /// The file that a node belongs to.
     pub(crate) fn check_xattr_node(&mut self, nid: u32, ino: u32) -> Result<(), F2fsError> {
         let bytes = self.node(nid)?;
-        let (owner, place) = (le32(bytes, footer::INO), crate::format::node_offset(bytes));
+        let owner = le32(bytes, footer::INO);
+        let place = crate::format::node_offset(bytes);
         if owner != ino || nid == ino || place != footer::XATTR_OFFSET {
             return Err(F2fsError::Node {
                 nid,
@@ -574,5 +590,16 @@ impl<D: BlockDevice> F2fs<D> {
             });
         }
         Ok(())
+    }
+}
+
+/// An entry of a directory for itself or its parent.
+fn dot(slot: u32, ino: u32, name: &[u8]) -> Entry {
+    Entry {
+        slot,
+        hash: 0,
+        ino,
+        kind: FileType::Directory.number(),
+        name: name.to_vec(),
     }
 }

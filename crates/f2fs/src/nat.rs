@@ -86,12 +86,11 @@ impl<D: BlockDevice> F2fs<D> {
 
     /// A number that no node has.
     pub(crate) fn free_nid(&mut self) -> Result<u32, F2fsError> {
-        let (from, end) = (
-            self.checkpoint
-                .next_nid
-                .clamp(FIRST_NID + 1, self.layout.nids() - 1),
-            self.layout.nids(),
-        );
+        let from = self
+            .checkpoint
+            .next_nid
+            .clamp(FIRST_NID + 1, self.layout.nids() - 1);
+        let end = self.layout.nids();
         for nid in (from..end).chain(FIRST_NID + 1..from) {
             if !self.nat.changed.contains_key(&nid) && self.nat_entry(nid)?.addr == NULL {
                 self.checkpoint.next_nid = if nid + 1 < end {

@@ -21,7 +21,7 @@ use nandlab_vfs::{Errno, FileType, Time};
 pub(crate) struct Shape {
     /// Bytes between the fields that every inode has and the addresses.
     pub extra: usize,
-    /// Block addresses.
+    /// The number of block addresses.
     pub slots: u32,
     /// Units of 4 bytes for attributes, behind the addresses.
     pub xattr: u32,
@@ -127,7 +127,7 @@ pub(crate) fn check(bytes: &[u8], nid: u32, layout: &Layout) -> Result<(), F2fsE
     }
     let shape = Shape::of(bytes, layout);
     if shape.slots < 12 {
-        return fail("room for attributes", shape.xattr.into(), "less");
+        return fail("space for attributes", shape.xattr.into(), "less");
     }
     if has_checksum(bytes, layout) && le32(bytes, inode::CHECKSUM) != checksum(bytes, layout) {
         return fail(
@@ -175,7 +175,6 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(())
     }
 
-    /// A node.
     pub(crate) fn node(&mut self, nid: u32) -> Result<&[u8], F2fsError> {
         self.load_node(nid)?;
         self.nodes.get(nid).ok_or(F2fsError::Failed)
@@ -195,7 +194,6 @@ impl<D: BlockDevice> F2fs<D> {
         self.nodes.edit_lightly(nid, now).ok_or(F2fsError::Failed)
     }
 
-    /// An inode.
     pub(crate) fn inode(&mut self, ino: u32) -> Result<&[u8], F2fsError> {
         let bytes = self.node(ino)?;
         let owner = le32(bytes, footer::INO);
@@ -305,11 +303,9 @@ impl<D: BlockDevice> F2fs<D> {
     /// Writes a node to the next place of its log; with `marks` of an fsync.
     pub(crate) fn write_node(&mut self, nid: u32, marks: u32) -> Result<(), F2fsError> {
         let bytes = self.node(nid)?;
-        let (flags, ino, offset) = (
-            le32(bytes, footer::FLAG) & !(footer::FSYNC | footer::DENTRY) | marks,
-            le32(bytes, footer::INO),
-            node_offset(bytes),
-        );
+        let flags = le32(bytes, footer::FLAG) & !(footer::FSYNC | footer::DENTRY) | marks;
+        let ino = le32(bytes, footer::INO);
+        let offset = node_offset(bytes);
         let log = self.node_log(offset, flags & footer::COLD != 0);
         let old = self.nat_entry(nid)?.addr;
         let addr = self.allocate(
@@ -320,11 +316,9 @@ impl<D: BlockDevice> F2fs<D> {
                 slot: 0,
             },
         )?;
-        let (mark, next, now) = (
-            self.checkpoint.mark(),
-            self.next_addr(log).unwrap_or(NULL),
-            self.time(),
-        );
+        let mark = self.checkpoint.mark();
+        let next = self.next_addr(log).unwrap_or(NULL);
+        let now = self.time();
         let Self {
             nodes,
             layout,
@@ -344,7 +338,7 @@ impl<D: BlockDevice> F2fs<D> {
             self.release(old)?;
         }
         self.set_nat(nid, ino, addr)?;
-        self.nodes.settle(nid);
+        self.nodes.mark_clean(nid);
         Ok(())
     }
 }

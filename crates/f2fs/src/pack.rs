@@ -172,10 +172,8 @@ impl Checkpoint {
                 "no large_nat_bitmap, no disabled checkpoints, no resizing",
             );
         }
-        let (sit, nat) = (
-            layout.sit_blocks() as usize / 8,
-            layout.nat_blocks() as usize / 8,
-        );
+        let sit = layout.sit_blocks() as usize / 8;
+        let nat = layout.nat_blocks() as usize / 8;
         let in_head = nat + if layout.payload == 0 { sit } else { 0 };
         if le32(head, 156) as usize != sit
             || le32(head, 160) as usize != nat
@@ -209,7 +207,8 @@ impl Checkpoint {
                 );
             }
         }
-        let (blocks, start_sum) = (le32(head, 136), le32(head, 140));
+        let blocks = le32(head, 136);
+        let start_sum = le32(head, 140);
         if start_sum <= layout.payload || start_sum >= blocks {
             return fail(
                 140,
@@ -218,13 +217,17 @@ impl Checkpoint {
                 "a block of the pack",
             );
         }
-        let (reserved, overprovision, user) = (le32(head, 24), le32(head, 28), le64(head, 8));
+        let reserved = le32(head, 24);
+        let overprovision = le32(head, 28);
+        let user = le64(head, 8);
         if user > u64::from(layout.segments_main) * u64::from(SEGMENT)
             || reserved >= layout.segments_main
         {
             return fail(24, "reserved segments", reserved, "fewer than there are");
         }
-        let (valid, nodes, inodes) = (le64(head, 16), le32(head, 144), le32(head, 148));
+        let valid = le64(head, 16);
+        let nodes = le32(head, 144);
+        let inodes = le32(head, 148);
         if valid > user {
             return fail(
                 16,

@@ -18,7 +18,7 @@ use nandlab_vfs::Time;
 /// An inode as it was when a block was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// Its number.
+    /// The inode number of the version.
     pub ino: u32,
     /// The block, in blocks from the beginning of the volume.
     pub addr: u32,
@@ -28,13 +28,13 @@ pub struct Version {
     pub current: bool,
     /// The directory in which it was made or moved.
     pub parent: u32,
-    /// Its name there.
+    /// The name that the inode itself holds.
     pub name: Vec<u8>,
     /// Bytes of its contents.
     pub size: u64,
-    /// Type and permissions.
+    /// File type and permission bits.
     pub mode: u16,
-    /// Names.
+    /// The number of names that the inode had.
     pub links: u32,
     /// When its contents changed.
     pub mtime: Time,
@@ -89,11 +89,9 @@ impl<D: BlockDevice> F2fs<D> {
     ) -> Result<u64, F2fsError> {
         let bytes = self.disk.read(version.addr)?;
         check(&bytes, version.ino, &self.layout)?;
-        let (shape, size, block) = (
-            Shape::of(&bytes, &self.layout),
-            version.size,
-            bytes.len() as u64,
-        );
+        let shape = Shape::of(&bytes, &self.layout);
+        let size = version.size;
+        let block = bytes.len() as u64;
         if bytes[inode::INLINE] & inode::INLINE_DATA != 0 {
             each(
                 0,
@@ -105,10 +103,8 @@ impl<D: BlockDevice> F2fs<D> {
         let mut lost = 0;
         let direct = u64::from(shape.slots).min(size.div_ceil(block)) as u32;
         for index in 0..direct {
-            let (addr, at) = (
-                le32(&bytes, shape.slots_at() + 4 * index as usize),
-                u64::from(index) * block,
-            );
+            let addr = le32(&bytes, shape.slots_at() + 4 * index as usize);
+            let at = u64::from(index) * block;
             let part = block.min(size - at);
             match addr {
                 NULL => {}

@@ -1,5 +1,5 @@
-//! After a power cut: what fsyncs made durable behind the last checkpoint is taken up again
-//! (publication, section 2.7; `fs/f2fs/recovery.c`).
+//! After a power cut: what fsyncs made durable behind the last checkpoint is taken up again (paper,
+//! section 2.7; `fs/f2fs/recovery.c`).
 //!
 //! *Promises.* Nothing that recovery reads is overwritten before a checkpoint has its outcome, so
 //! that it can be cut short and begun again. Read-only it happens in memory. *Knows nothing of* how
@@ -127,11 +127,9 @@ impl<D: BlockDevice> F2fs<D> {
         let mut files: BTreeMap<u32, Fsynced> = BTreeMap::new();
         for (at, addr) in chain.iter().enumerate() {
             let bytes = self.disk.read(*addr)?;
-            let (nid, ino, flags) = (
-                le32(&bytes, footer::NID),
-                le32(&bytes, footer::INO),
-                le32(&bytes, footer::FLAG),
-            );
+            let nid = le32(&bytes, footer::NID);
+            let ino = le32(&bytes, footer::INO);
+            let flags = le32(&bytes, footer::FLAG);
             if flags & footer::FSYNC == 0 || !is_direct(node_offset(&bytes)) {
                 continue;
             }
@@ -175,14 +173,7 @@ impl<D: BlockDevice> F2fs<D> {
         self.reserve(1)?;
         self.place_node(ino, ino, 0, false)?;
         let bytes = self.node_mut(ino)?;
-        bytes[..inode::EXTENT].copy_from_slice(&found[..inode::EXTENT]);
-        bytes[inode::SLOTS..shape.slots_at()]
-            .copy_from_slice(&found[inode::SLOTS..shape.slots_at()]);
-        bytes[inode::INLINE] = found[inode::INLINE] & (inode::INLINE_XATTR | inode::EXTRA_ATTR);
-        put64(bytes, inode::SIZE, 0);
-        put64(bytes, inode::BLOCKS, 1);
-        put32(bytes, inode::LINKS, 1);
-        put32(bytes, inode::XATTR_NID, 0);
+        copy_fields(bytes, found, shape.slots_at());
         Ok(())
     }
 
@@ -194,7 +185,8 @@ impl<D: BlockDevice> F2fs<D> {
     ) -> Result<(), F2fsError> {
         for (at, addr) in chain.iter().enumerate() {
             let bytes = self.disk.read(*addr)?;
-            let (nid, ino) = (le32(&bytes, footer::NID), le32(&bytes, footer::INO));
+            let nid = le32(&bytes, footer::NID);
+            let ino = le32(&bytes, footer::INO);
             // What was written after the last mark of a file was not made durable.
             let Some(file) = files.get(&ino).filter(|file| at <= file.last) else {
                 continue;
@@ -205,14 +197,25 @@ impl<D: BlockDevice> F2fs<D> {
                 Err(F2fsError::Call(Errno::Stale)) => continue,
                 Err(error) => return Err(error),
             }
-            if nid == ino {
-                node::check(&bytes, nid, &self.layout)?;
-                self.take_over_inode(ino, &bytes)?;
-            }
-            if file.dentry == Some(at) {
-                self.take_over_name(ino, &bytes)?;
-            }
+            self.take_over_metadata(nid, ino, file.dentry == Some(at), &bytes)?;
             self.take_over_contents(ino, &bytes, changed)?;
+        }
+        Ok(())
+    }
+
+    fn take_over_metadata(
+        &mut self,
+        nid: u32,
+        ino: u32,
+        is_named: bool,
+        bytes: &[u8],
+    ) -> Result<(), F2fsError> {
+        if nid == ino {
+            node::check(bytes, nid, &self.layout)?;
+            self.take_over_inode(ino, bytes)?;
+        }
+        if is_named {
+            self.take_over_name(ino, bytes)?;
         }
         Ok(())
     }
@@ -234,10 +237,8 @@ impl<D: BlockDevice> F2fs<D> {
 
     /// The name that an inode remembers leads to it from now on.
     fn take_over_name(&mut self, ino: u32, found: &[u8]) -> Result<(), F2fsError> {
-        let (dir, len) = (
-            le32(found, inode::PARENT),
-            le32(found, inode::NAME_LEN) as usize,
-        );
+        let dir = le32(found, inode::PARENT);
+        let len = le32(found, inode::NAME_LEN) as usize;
         let name = found[inode::NAME..inode::NAME + len.min(255)].to_vec();
         nandlab_vfs::check_name(&name)?;
         self.check_dir(dir)?;
@@ -258,7 +259,8 @@ impl<D: BlockDevice> F2fs<D> {
         found: &[u8],
         changed: &mut Changed,
     ) -> Result<(), F2fsError> {
-        let (offset, is_inode) = (node_offset(found), le32(found, footer::NID) == ino);
+        let offset = node_offset(found);
+        let is_inode = le32(found, footer::NID) == ino;
         if offset == footer::XATTR_OFFSET {
             return self.take_over_attributes(ino, found);
         }
@@ -306,7 +308,8 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     fn take_over_inline(&mut self, ino: u32, shape: &Shape, found: &[u8]) -> Result<(), F2fsError> {
-        let (size, inline) = (self.size(ino)?, self.is_inline(ino)?);
+        let size = self.size(ino)?;
+        let inline = self.is_inline(ino)?;
         if size > shape.inline_max() as u64 {
             return Err(F2fsError::Node {
                 nid: ino,
@@ -413,4 +416,15 @@ impl<D: BlockDevice> F2fs<D> {
         }
         Ok(())
     }
+}
+
+/// Takes over the fields of an inode that has no contents yet.
+fn copy_fields(bytes: &mut [u8], found: &[u8], slots_at: usize) {
+    bytes[..inode::EXTENT].copy_from_slice(&found[..inode::EXTENT]);
+    bytes[inode::SLOTS..slots_at].copy_from_slice(&found[inode::SLOTS..slots_at]);
+    bytes[inode::INLINE] = found[inode::INLINE] & (inode::INLINE_XATTR | inode::EXTRA_ATTR);
+    put64(bytes, inode::SIZE, 0);
+    put64(bytes, inode::BLOCKS, 1);
+    put32(bytes, inode::LINKS, 1);
+    put32(bytes, inode::XATTR_NID, 0);
 }

@@ -49,19 +49,13 @@ pub(crate) struct Segments {
     pub stale: u64,
     /// Segments without a valid block, which the next checkpoint makes clean.
     pub emptied: u32,
-    /// Sections that cleaning in the background has taken on: what they held waits to be written
+    /// Sections that cleaning in the background has taken on: their blocks are dirty, to be written
     /// elsewhere.
     pub chosen: BTreeSet<u32>,
 }
 
 impl Segments {
     pub fn new(layout: &Layout, entries: Vec<SitEntry>, logs: impl Iterator<Item = u32>) -> Self {
-        let blank = |entry: SitEntry| Segment {
-            held: entry.map,
-            held_count: entry.valid,
-            used: entry.valid > 0,
-            entry,
-        };
         let mut segments = Self {
             all: entries.into_iter().map(blank).collect(),
             per_sec: layout.segs_per_sec,
@@ -234,6 +228,14 @@ impl Segments {
         if let Some(next) = (near + 1..end).find(|segment| !self.get(*segment).used) {
             return Some(next);
         }
+        let section = self.clean_section(hint, zone, logs);
+        section
+            .map(|section| section * self.per_sec)
+            .or_else(|| (0..self.len()).find(|segment| !self.get(*segment).used))
+    }
+
+    /// A clean section from the hint on, in a zone without a log if there is one.
+    fn clean_section(&self, hint: u32, zone: u32, logs: &[u32]) -> Option<u32> {
         let sections = self.used.len() as u32;
         let clean = || {
             (0..sections)
@@ -245,13 +247,10 @@ impl Segments {
                 .iter()
                 .any(|log| log / self.per_sec / zone == section / zone)
         };
-        let section = clean().find(lonely).or_else(|| clean().next());
-        section
-            .map(|section| section * self.per_sec)
-            .or_else(|| (0..self.len()).find(|segment| !self.get(*segment).used))
+        clean().find(lonely).or_else(|| clean().next())
     }
 
-    /// The segment with most room for threaded logging, of this type, that no log has.
+    /// The segment with most space for threaded logging, of this type, that no log has.
     pub fn find_holes(&self, kind: usize, logs: &[u32]) -> Option<u32> {
         let fits = |(number, segment): &(usize, &Segment)| {
             segment.used
@@ -269,6 +268,16 @@ impl Segments {
         candidates
             .min_by_key(|(_, segment)| segment.held_count)
             .map(|(number, _)| number as u32)
+    }
+}
+
+/// A segment as the table has it, in no log.
+fn blank(entry: SitEntry) -> Segment {
+    Segment {
+        held: entry.map,
+        held_count: entry.valid,
+        used: entry.valid > 0,
+        entry,
     }
 }
 

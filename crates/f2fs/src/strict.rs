@@ -136,7 +136,7 @@ impl<D: BlockDevice> F2fs<D> {
             wrong("flag of extra attributes", extra.into(), 0);
         }
         if features & feature::FLEXIBLE_XATTR != 0 {
-            // The extra fields say how much room attributes have. Linux 6.1 refuses an inode
+            // The extra fields say how much space attributes have. Linux 6.1 refuses an inode
             // without them.
             let extra = flags & inode::EXTRA_ATTR;
             let expected = inode::EXTRA_ATTR.into();

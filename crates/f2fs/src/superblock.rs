@@ -9,10 +9,9 @@ use alloc::vec::Vec;
 
 /// Where the superblock lies in blocks 0 and 1.
 pub(crate) const OFFSET: usize = 1024;
-/// Its bytes.
 pub(crate) const BYTES: usize = 3072;
 
-/// Byte offsets.
+/// Byte offsets of the superblock's fields.
 pub(crate) mod at {
     pub const MAGIC: usize = 0;
     pub const MAJOR: usize = 4;
@@ -59,13 +58,12 @@ pub(crate) mod at {
 enum Need {
     /// Nothing that is missing here; single inodes may need more: see [`crate::sealed`].
     Nothing,
-    /// Something of whoever writes.
+    /// Matters to a writer only.
     Writer,
-    /// Something of whoever reads, too.
+    /// Matters to a reader, too.
     Reader,
 }
 
-/// Features by bit.
 const FEATURES: [(u32, Need, &str); 15] = [
     (0x0001, Need::Nothing, "encrypt"),
     (0x0002, Need::Writer, "blkzoned"),
@@ -129,11 +127,11 @@ pub struct Layout {
     pub root: u32,
     /// Blocks behind a checkpoint's first that continue its bitmaps.
     pub payload: u32,
-    /// Feature bits.
+    /// The feature bits of the superblock.
     pub features: u32,
     /// Inode numbers of the quota files, which have no names; 0 means no file.
     pub quotas: [u32; 3],
-    /// The volume's identity.
+    /// The UUID of the volume.
     pub uuid: [u8; 16],
     /// Ends of names whose files are cold.
     pub(crate) cold: Vec<[u8; 8]>,
@@ -291,7 +289,7 @@ impl Layout {
                 at::SEGMENTS_SIT,
                 "segments of the tables",
                 self.segments_sit.into(),
-                "two copies with room for all segments",
+                "two copies with space for all segments",
             );
         }
         if self.payload > SEGMENT / 2 {
@@ -363,7 +361,8 @@ fn check_crc(bytes: &[u8]) -> Result<(), F2fsError> {
     if le32(bytes, at::FEATURE) & feature::SB_CHECKSUM == 0 {
         return Ok(());
     }
-    let (found, expected) = (le32(bytes, at::CRC), crc(MAGIC, &bytes[..at::CRC]));
+    let found = le32(bytes, at::CRC);
+    let expected = crc(MAGIC, &bytes[..at::CRC]);
     match found == expected && le32(bytes, at::CHECKSUM_OFFSET) as usize == at::CRC {
         true => Ok(()),
         false => {
@@ -400,7 +399,7 @@ fn check_sectors(bytes: &[u8]) -> Result<(), F2fsError> {
     Ok(())
 }
 
-/// There is room for 64 name extensions, hot ones included.
+/// There is space for 64 name extensions, hot ones included.
 fn check_extensions(bytes: &[u8]) -> Result<(), F2fsError> {
     let cold = u64::from(le32(bytes, at::EXTENSION_COUNT));
     let hot = u64::from(bytes[at::HOT_EXTENSIONS]);

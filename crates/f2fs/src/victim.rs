@@ -1,4 +1,4 @@
-//! What to clean next (publication, "Victim Selection Policies"; `fs/f2fs/gc.c`).
+//! What to clean next (paper, "Victim Selection Policies"; `fs/f2fs/gc.c`).
 //!
 //! *Promises.* A section that a log writes, or of which nothing or everything is valid, is never
 //! chosen. *Knows nothing of* how blocks are moved.
@@ -169,13 +169,7 @@ fn oldest(
     /// Steps of age and of utilisation.
     const STEPS: u128 = 10_000;
     let (min, max) = span(&candidates);
-    if candidates
-        .iter()
-        .any(|candidate| max - candidate.mtime >= numbers.seconds)
-        || elapsed >= numbers.seconds
-    {
-        candidates.retain(|candidate| max - candidate.mtime >= numbers.seconds);
-    }
+    retain_old(&mut candidates, max, elapsed, numbers.seconds);
     candidates.sort_by_key(|candidate| (candidate.mtime, candidate.section));
     let share = candidates.len() * usize::from(numbers.percent) / 100;
     candidates.truncate(share.max(numbers.least as usize));
@@ -187,6 +181,14 @@ fn oldest(
     };
     // Of equals the oldest.
     candidates.into_iter().rev().max_by_key(benefit)
+}
+
+/// Drops sections that are younger than the threshold, if any is not or time itself is short.
+fn retain_old(candidates: &mut Vec<Candidate>, max: u64, elapsed: u64, seconds: u64) {
+    let is_old = |candidate: &Candidate| max - candidate.mtime >= seconds;
+    if candidates.iter().any(is_old) || elapsed >= seconds {
+        candidates.retain(is_old);
+    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub struct F2fsVolume {
 }
 
 impl<D: BlockDevice + 'static> Volume<D> for F2fsVolume {
-    /// A checkpoint makes names and lengths durable, but not the contents that wait, as in Linux.
+    /// A checkpoint makes names and lengths durable, but not dirty contents, as in Linux.
     fn nature(&self, disk: &D) -> Nature {
         Nature {
             promise: Promise::Fsynced,

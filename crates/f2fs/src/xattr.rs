@@ -49,10 +49,13 @@ fn parse(bytes: &[u8], ino: u32) -> Result<Vec<Attribute>, F2fsError> {
             "0xF2F52011",
         ));
     }
-    let (mut at, mut all) = (HEADER, Vec::new());
+    let mut at = HEADER;
+    let mut all = Vec::new();
     while at + ENTRY <= bytes.len() && le32(bytes, at) != 0 {
-        let (name, value) = (usize::from(bytes[at + 1]), usize::from(le16(bytes, at + 2)));
-        let (start, end) = (at + ENTRY + name, at + ENTRY + name + value);
+        let name = usize::from(bytes[at + 1]);
+        let value = usize::from(le16(bytes, at + 2));
+        let start = at + ENTRY + name;
+        let end = at + ENTRY + name + value;
         if end > bytes.len() {
             return Err(wrong(
                 "attribute",
@@ -134,14 +137,7 @@ impl<D: BlockDevice> F2fs<D> {
             all.remove(at);
         }
         if let Some(value) = value {
-            if value.len() > NODE - HEADER - ENTRY {
-                return Err(Errno::TooBig.into());
-            }
-            all.push(Attribute {
-                space,
-                name: rest.to_vec(),
-                value: acl::stored(name, value, Order::Little)?,
-            });
+            all.push(stored(space, rest, name, value)?);
         }
         self.put_attributes(ino, &encode(&all))?;
         let now = self.now;
@@ -151,10 +147,8 @@ impl<D: BlockDevice> F2fs<D> {
 
     fn put_attributes(&mut self, ino: u32, all: &[u8]) -> Result<(), F2fsError> {
         let shape = self.shape(ino)?;
-        let (room, nid) = (
-            shape.xattr_bytes(),
-            le32(self.inode(ino)?, inode::XATTR_NID),
-        );
+        let room = shape.xattr_bytes();
+        let nid = le32(self.inode(ino)?, inode::XATTR_NID);
         if all.len() > room + NODE {
             return Err(Errno::NoSpace.into());
         }
@@ -200,6 +194,17 @@ impl<D: BlockDevice> F2fs<D> {
         self.node_mut(nid)?[..NODE].copy_from_slice(&node[..NODE]);
         Ok(())
     }
+}
+
+fn stored(space: u8, rest: &[u8], name: &[u8], value: &[u8]) -> Result<Attribute, F2fsError> {
+    if value.len() > NODE - HEADER - ENTRY {
+        return Err(Errno::TooBig.into());
+    }
+    Ok(Attribute {
+        space,
+        name: rest.to_vec(),
+        value: acl::stored(name, value, Order::Little)?,
+    })
 }
 
 #[cfg(test)]

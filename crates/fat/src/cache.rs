@@ -1,13 +1,13 @@
-//! Sectors in memory: those that wait to be written, and those that may be needed again.
+//! Sectors in memory: dirty ones, and clean ones that may be needed again.
 //!
-//! *Promises.* What waits is kept until it is settled or forgotten; what does not wait takes at
-//! most twice the room it was given. *Knows nothing of* devices or of what the sectors hold, save
-//! whom they belong to.
+//! *Promises.* Dirty blocks are kept until they are marked clean or forgotten; clean ones take at
+//! most twice the capacity. *Knows nothing of* devices or of what the sectors hold, save whom they
+//! belong to.
 
 use nandlab_block::OwnedCache;
 use nandlab_vfs::{Ino, Time};
 
-/// Whom a waiting sector belongs to.
+/// Whom a dirty sector belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Owner {
     /// Contents of this file.
@@ -22,7 +22,7 @@ impl nandlab_block::Owner for Owner {
     }
 }
 
-/// Sectors in memory.
+/// The cache of the volume's sectors.
 pub(crate) type Cache = OwnedCache<Owner, Time, ()>;
 
 #[cfg(test)]
@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_stays_and_the_rest_is_bounded() {
+    fn dirty_data_stays_and_clean_data_is_bounded() {
         let mut cache = Cache::new(16);
         cache.replace(1000, A, Time::new(1), sector(7));
         for n in 0..100 {
@@ -46,7 +46,7 @@ mod tests {
         assert!(cache.clean() <= 16);
         let found = [1000, 99, 3].map(|sector| cache.get(sector).map(|data| data[0]));
         assert_eq!(found, [Some(7), Some(99), None]);
-        cache.settle(1000);
+        cache.mark_clean(1000);
         assert_eq!((cache.waiting(), cache.get(1000)), (0, Some(&[7; 4][..])));
     }
 

@@ -71,7 +71,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     }
 
     fn attr(&self, ino: Ino) -> Result<Attr, FatError> {
-        let (node, options) = (self.nodes.get(ino).ok_or(Errno::Stale)?, &self.options);
+        let node = self.nodes.get(ino).ok_or(Errno::Stale)?;
+        let options = &self.options;
         let named = node.place.is_some() || ino == Ino::ROOT;
         let cluster = u64::from(self.store.layout.cluster_bytes());
         let mode = match node.directory {
@@ -274,7 +275,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     fn sizes(&mut self) -> Result<StatFs, FatError> {
         let free = u64::from(self.table.count_free(&mut self.store)?);
         let layout = &self.store.layout;
-        let (block_bytes, blocks) = (layout.cluster_bytes(), u64::from(layout.clusters));
+        let block_bytes = layout.cluster_bytes();
+        let blocks = u64::from(layout.clusters);
         Ok(StatFs {
             block_bytes,
             blocks,
@@ -302,7 +304,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         } else {
             self.options.fmask
         };
-        let (asked, full) = (mode & 0o7777 & !mask, 0o777 & !mask);
+        let asked = mode & 0o7777 & !mask;
+        let full = 0o777 & !mask;
         let writable = match asked & WRITE {
             write if write == full & WRITE => true,
             0 if !node.directory => false,
@@ -358,7 +361,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         each: &mut dyn FnMut(DirEntry<'_>) -> bool,
     ) -> Result<(), FatError> {
         let gone = self.check_dir(dir)?.place.is_none() && dir != Ino::ROOT;
-        let (mut from, mut failure) = (u32::try_from(from).unwrap_or(u32::MAX), None);
+        let mut from = u32::try_from(from).unwrap_or(u32::MAX);
+        let mut failure = None;
         while let Some(found) = if gone {
             None
         } else {
@@ -397,7 +401,8 @@ impl<D: BlockDevice, N: BlockDevice> FileSystem for Fat<D, N> {
             .references
             .saturating_sub(references)
             .max(u64::from(ino == Ino::ROOT));
-        let (unused, nameless) = (node.references == 0, node.place.is_none());
+        let unused = node.references == 0;
+        let nameless = node.place.is_none();
         if unused && nameless && self.is_writable() {
             // A failure shows at the next call that writes.
             _ = self.write_call(Call::on("forget", ino), |fat| fat.destroy(ino));

@@ -12,8 +12,9 @@ use crate::{
     format::{
         DIR_SLOTS_MAX, Info, SLOT, Slot, SlotKind, UNKNOWN, attr, slot_kind, slot_size, slot_start,
     },
-    mend::Fix,
-    name, strict,
+    name,
+    repair::Fix,
+    strict,
     table::{Link, copies},
 };
 use alloc::{
@@ -40,8 +41,8 @@ pub(crate) struct Visit {
 /// What is known so far.
 pub(crate) struct Walk {
     pub(crate) report: Report,
-    mending: bool,
-    /// What would mend it.
+    repairing: bool,
+    /// The patches that repair it.
     pub(crate) fixes: Vec<Fix>,
     used: Vec<u64>,
     /// Who begins where, for names of one chain, and whether it is a directory.
@@ -52,8 +53,17 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
+    /// Marks a cluster as used. False if it was already.
+    fn take(&mut self, cluster: u32) -> bool {
+        let bit = 1 << (cluster % 64);
+        let word = &mut self.used[cluster as usize / 64];
+        let free = *word & bit == 0;
+        *word |= bit;
+        free
+    }
+
     fn fix(&mut self, fix: Fix) {
-        if self.mending {
+        if self.repairing {
             self.fixes.push(fix);
         }
     }
@@ -62,7 +72,7 @@ impl Walk {
 /// A chain as far as it was followed.
 struct Followed {
     clusters: u32,
-    /// For directories: which.
+    /// Of a directory, its clusters in order.
     list: Vec<u32>,
     trouble: Option<Trouble>,
 }
@@ -92,14 +102,14 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         Ok(self.walk(false)?.report)
     }
 
-    /// Looks at everything; with `mending`, what would mend it is noted too, which takes memory for
+    /// Looks at everything; with `repairing`, the patches are noted too, which takes memory for
     /// each place.
-    pub(crate) fn walk(&mut self, mending: bool) -> Result<Walk, FatError> {
+    pub(crate) fn walk(&mut self, repairing: bool) -> Result<Walk, FatError> {
         let clusters = self.store.layout.clusters as usize;
         let used = vec![0; (clusters + 2).div_ceil(64)];
         let mut walk = Walk {
             report: Report::default(),
-            mending,
+            repairing,
             fixes: Vec::new(),
             used,
             starts: BTreeMap::new(),
@@ -122,17 +132,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             walk.report.add(Finding::InUse);
         }
         if let Some(sector) = layout.backup {
-            let boot = self.store.metadata(0)?.to_vec();
-            let copy = self.store.metadata(sector)?;
-            let state = layout.state_offset();
-            let differs = |at: &usize| {
-                let bits = if *at == state { !IN_USE } else { 0xFF };
-                (boot[*at] ^ copy[*at]) & bits != 0
-            };
-            if let Some(offset) = (0..512).find(differs) {
-                walk.report.add(Finding::Backup { sector, offset });
-                walk.fix(Fix::Backup(sector));
-            }
+            self.check_backup(walk, sector)?;
         }
         self.check_marks(walk)?;
         let found = self.table.value(&mut self.store, 0)?;
@@ -144,6 +144,22 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         let expected = ones | u32::from(layout.media);
         if found != expected {
             walk.report.add(Finding::Media { found, expected });
+        }
+        Ok(())
+    }
+
+    fn check_backup(&mut self, walk: &mut Walk, sector: u32) -> Result<(), FatError> {
+        let layout = self.store.layout;
+        let boot = self.store.metadata(0)?.to_vec();
+        let copy = self.store.metadata(sector)?;
+        let state = layout.state_offset();
+        let differs = |at: &usize| {
+            let bits = if *at == state { !IN_USE } else { 0xFF };
+            (boot[*at] ^ copy[*at]) & bits != 0
+        };
+        if let Some(offset) = (0..512).find(differs) {
+            walk.report.add(Finding::Backup { sector, offset });
+            walk.fix(Fix::Backup(sector));
         }
         Ok(())
     }
@@ -195,21 +211,17 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         directory: bool,
     ) -> Result<Followed, FatError> {
         let most = DIR_SLOTS_MAX * SLOT as u32 / self.store.layout.cluster_bytes();
-        let (mut followed, mut at) = (
-            Followed {
-                clusters: 0,
-                list: Vec::new(),
-                trouble: None,
-            },
-            start,
-        );
+        let mut followed = Followed {
+            clusters: 0,
+            list: Vec::new(),
+            trouble: None,
+        };
+        let mut at = start;
         loop {
-            let (word, bit) = (at as usize / 64, 1 << (at % 64));
-            if walk.used[word] & bit != 0 {
+            if !walk.take(at) {
                 followed.trouble = Some(Trouble::Crossed { cluster: at });
                 return Ok(followed);
             }
-            walk.used[word] |= bit;
             followed.clusters += 1;
             if directory && followed.clusters <= most.max(1) {
                 followed.list.push(at);
@@ -247,7 +259,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
 
     /// Where the slots of a directory lie, from the first to the last.
     pub(crate) fn visit_place(&self, visit: &Visit, index: u32) -> Option<u64> {
-        let (layout, at) = (&self.store.layout, u64::from(index) * SLOT as u64);
+        let layout = &self.store.layout;
+        let at = u64::from(index) * SLOT as u64;
         if visit.path.is_empty() && layout.root_cluster == 0 {
             return (index < layout.root_slots)
                 .then(|| u64::from(layout.root_start) * u64::from(layout.sector) + at);
@@ -260,8 +273,9 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     }
 
     fn check_dir_slots(&mut self, walk: &mut Walk, visit: &Visit) -> Result<(), FatError> {
-        let (mut long, mut names, mut shorts) =
-            (LongName::default(), BTreeSet::new(), BTreeSet::new());
+        let mut long = LongName::default();
+        let mut names = BTreeSet::new();
+        let mut shorts = BTreeSet::new();
         let mut long_places = Vec::new();
         for index in 0.. {
             let Some(place) = self.visit_place(visit, index) else {
@@ -383,11 +397,9 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         (slot, place): (&Slot, u64),
     ) -> Result<(), FatError> {
         let layout = self.store.layout;
-        let (start, size, directory) = (
-            slot_start(slot, layout.bits),
-            slot_size(slot),
-            slot[11] & attr::DIRECTORY != 0,
-        );
+        let start = slot_start(slot, layout.bits);
+        let size = slot_size(slot);
+        let directory = slot[11] & attr::DIRECTORY != 0;
         if directory {
             walk.report.directories += 1
         } else {
@@ -429,12 +441,10 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
                 });
                 return Ok(());
             }
-            let (path, other, at, back) = (
-                text(&path),
-                text(other),
-                place,
-                directory && is_below(&path, other),
-            );
+            let back = directory && is_below(&path, other);
+            let path = text(&path);
+            let other = text(other);
+            let at = place;
             walk.report.add(match back {
                 true => Finding::Cycle { path, other, at },
                 false => Finding::TwoNames { path, other, at },
@@ -489,7 +499,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     }
 
     fn check_counts(&mut self, walk: &mut Walk) -> Result<(), FatError> {
-        let (layout, mut lost) = (self.store.layout, 0);
+        let layout = self.store.layout;
+        let mut lost = 0;
         for cluster in 2..layout.clusters + 2 {
             let used = walk.used[cluster as usize / 64] >> (cluster % 64) & 1 == 1;
             match self.table.get(&mut self.store, cluster)? {

@@ -1,4 +1,4 @@
-//! Bringing what waits to the medium, in the order that the [crate](crate#power-loss) promises.
+//! Writing dirty data to the medium, in the order that the [crate](crate#power-loss) promises.
 
 use crate::{
     Fat, FatError,
@@ -25,7 +25,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             );
             self.store.put_slot(place, &slot)?;
         }
-        self.nodes.settle(ino);
+        self.nodes.mark_clean(ino);
         Ok(())
     }
 
@@ -62,7 +62,6 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         self.commit()
     }
 
-    /// Makes everything durable.
     pub(crate) fn sync_all(&mut self) -> Result<(), FatError> {
         let contents = self.store.cache.oldest_contents(usize::MAX, Time::MAX);
         self.store.write_contents(&contents)?;
@@ -101,7 +100,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         Ok(())
     }
 
-    /// Brings all waiting metadata to the medium; everything written is durable afterwards.
+    /// Brings all dirty metadata to the medium; everything written is durable afterwards.
     pub(crate) fn commit(&mut self) -> Result<(), FatError> {
         let layout = self.store.layout;
         let waiting = self.store.cache.of(Owner::Metadata);
@@ -129,7 +128,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         self.store.barrier()?;
         waiting
             .iter()
-            .for_each(|sector| self.store.cache.settle(*sector));
+            .for_each(|sector| self.store.cache.mark_clean(*sector));
         self.removed.clear();
         let freed = self.table.committed();
         self.release(&freed)
@@ -162,7 +161,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
 
     /// Clusters are free on the medium: nobody needs what they held.
     fn release(&mut self, freed: &BTreeSet<u32>) -> Result<(), FatError> {
-        let (layout, mut clusters) = (self.store.layout, freed.iter().copied().peekable());
+        let layout = self.store.layout;
+        let mut clusters = freed.iter().copied().peekable();
         while let Some(first) = clusters.next() {
             let mut count = 1;
             while clusters.next_if_eq(&(first + count)).is_some() {
@@ -175,13 +175,13 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         Ok(())
     }
 
-    /// Bytes that wait, an inode newer than its slot counted as a sector.
+    /// Dirty bytes, an inode newer than its slot counted as a sector.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         (self.store.cache.waiting() + self.nodes.pending().len()) as u64
             * self.store.sector() as u64
     }
 
-    /// Writes the oldest of what waits; gives by how many bytes less waits.
+    /// Writes the oldest dirty data; returns by how many bytes the dirty data shrank.
     pub(crate) fn write_oldest(&mut self, bytes: u64, until: Time) -> Result<u64, FatError> {
         let before = self.waiting_bytes();
         let sectors = bytes

@@ -26,7 +26,6 @@ pub(crate) struct Found {
     /// Where its own slot lies, as a byte of the volume.
     pub place: u64,
     pub slot: Slot,
-    /// Its name.
     pub name: Vec<u16>,
 }
 
@@ -106,7 +105,7 @@ impl LongName {
 
 /// Where a new entry may go.
 struct Survey {
-    /// All short names.
+    /// All short names of the directory.
     shorts: BTreeSet<Short>,
     /// The first slot of a free run that is long enough, or the one from which the directory must
     /// grow.
@@ -118,7 +117,8 @@ struct Survey {
 impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     /// Where a slot lies, as a byte of the volume; none beyond the end of the directory.
     pub(crate) fn slot_place(&mut self, dir: Ino, index: u32) -> Result<Option<u64>, FatError> {
-        let (layout, at) = (self.store.layout, u64::from(index) * SLOT as u64);
+        let layout = self.store.layout;
+        let at = u64::from(index) * SLOT as u64;
         if dir == Ino::ROOT && layout.root_cluster == 0 {
             let start = u64::from(layout.root_start) * u64::from(layout.sector);
             return Ok((index < layout.root_slots).then_some(start + at));
@@ -141,7 +141,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     ) -> Result<Option<Found>, FatError> {
         let mut long = LongName::default();
         while let Some(place) = self.slot_place(dir, *from)? {
-            let (slot, index) = (self.store.slot(place)?, *from);
+            let slot = self.store.slot(place)?;
+            let index = *from;
             match slot_kind(&slot) {
                 SlotKind::End => return Ok(None),
                 SlotKind::LongName => drop(long.take(&slot, index)),
@@ -190,7 +191,9 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
 
     /// The entry of this name, long or short, in whatever case.
     pub(crate) fn find(&mut self, dir: Ino, units: &[u16]) -> Result<Option<Found>, FatError> {
-        let (wanted, mut from, mut failure) = (name::fold(units), 0, None);
+        let wanted = name::fold(units);
+        let mut from = 0;
+        let mut failure = None;
         while let Some(found) = self.next_around(dir, &mut from, &mut failure)? {
             if name::fold(&found.name) == wanted
                 || name::fold(&name::show(&short_of(&found.slot), 0)) == wanted
@@ -225,7 +228,9 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
 
     /// Counts the directories in a directory; who only reads counts those that can be had.
     pub(crate) fn count_subdirs(&mut self, dir: Ino) -> Result<(), FatError> {
-        let (mut from, mut subdirs, mut failure) = (0, 0, None);
+        let mut from = 0;
+        let mut subdirs = 0;
+        let mut failure = None;
         while let Some(found) = self.next_around(dir, &mut from, &mut failure)? {
             subdirs += u32::from(found.is_directory());
         }
@@ -243,8 +248,11 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
 
     /// Looks for `need` free slots in a row.
     fn survey(&mut self, dir: Ino, need: u32) -> Result<Survey, FatError> {
-        let (mut shorts, mut free, mut first, mut end, mut index) =
-            (BTreeSet::new(), 0, None, None, 0);
+        let mut shorts = BTreeSet::new();
+        let mut free = 0;
+        let mut first = None;
+        let mut end = None;
+        let mut index = 0;
         while let Some(place) = self.slot_place(dir, index)? {
             let slot = self.store.slot(place)?;
             let kind = if end.is_some() {
@@ -298,11 +306,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         while self.slot_place(dir, first + need - 1)?.is_none() {
             self.grow_dir(dir, first + need)?;
         }
-        let mut place = 0;
-        for (index, slot) in (first..).zip(&slots) {
-            place = self.slot_place(dir, index)?.ok_or(Errno::NoSpace)?;
-            self.store.put_slot(place, slot)?;
-        }
+        let place = self.put_slots(dir, first, &slots)?;
         if first + need > end {
             self.end_at(dir, first + need)?;
         }
@@ -317,6 +321,16 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         })
     }
 
+    /// Writes the slots of an entry. Returns the place of the last.
+    fn put_slots(&mut self, dir: Ino, first: u32, slots: &[Slot]) -> Result<u64, FatError> {
+        let mut place = 0;
+        for (index, slot) in (first..).zip(slots) {
+            place = self.slot_place(dir, index)?.ok_or(Errno::NoSpace)?;
+            self.store.put_slot(place, slot)?;
+        }
+        Ok(place)
+    }
+
     /// A short name that no other entry of the directory has, and none that the medium may have
     /// there still.
     fn new_alias(
@@ -327,7 +341,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     ) -> Result<Alias, FatError> {
         // As many slots as the name may need: with the short name known it may be one only.
         let most = units.len().div_ceil(name::SLOT_UNITS) as u32 + 1;
-        let (shorts, start) = (self.survey(dir, most)?.shorts, self.dir_start(dir));
+        let shorts = self.survey(dir, most)?.shorts;
+        let start = self.dir_start(dir);
         let kept = instead.map(|found| short_of(&found.slot));
         let taken = |short: &Short| shorts.contains(short) || self.removed.has_short(start, short);
         Ok(name::alias(units, |short| {
@@ -357,8 +372,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         Ok(None)
     }
 
-    /// The first cluster of a directory, by which it is told from others; 0 for a root that has
-    /// none.
+    /// The first cluster of a directory, which identifies it; 0 for a root that has none.
     fn dir_start(&self, dir: Ino) -> u32 {
         self.nodes.get(dir).map_or(0, |node| node.start)
     }
@@ -402,11 +416,9 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             slot[0] = 0xE5;
             self.store.put_slot(place, &slot)?;
         }
-        let (first, slots, start) = (
-            found.first,
-            found.last - found.first + 1,
-            self.dir_start(found.dir),
-        );
+        let first = found.first;
+        let slots = found.last - found.first + 1;
+        let start = self.dir_start(found.dir);
         self.removed.add(
             start,
             Removed {

@@ -9,7 +9,7 @@ pub enum FatError {
     /// The call asked for what cannot be.
     #[error(transparent)]
     Call(#[from] Errno),
-    /// The device failed.
+    /// The device below refused a request.
     #[error("device: {0}")]
     Device(#[from] BlockError),
     /// The memory that holds metadata failed.
@@ -22,7 +22,7 @@ pub enum FatError {
         offset: u16,
         /// What it is called.
         field: &'static str,
-        /// What it says.
+        /// The value that the field holds.
         found: u64,
         /// What it may say.
         expected: &'static str,
@@ -44,7 +44,7 @@ pub enum FatError {
         start: u32,
         /// The cluster whose entry is wrong.
         cluster: u32,
-        /// The entry.
+        /// The table entry of the cluster.
         found: u32,
         /// What it may be.
         expected: &'static str,
@@ -56,7 +56,7 @@ pub enum FatError {
     ForeignNvram {
         /// The volume it belongs to.
         found: u32,
-        /// That volume's length.
+        /// Sectors of the volume that the memory belongs to.
         total: u32,
         /// The volume being mounted.
         expected: u32,
@@ -65,10 +65,10 @@ pub enum FatError {
     },
     /// The memory for metadata is too small, or its sectors do not divide the volume's.
     #[error(
-        "metadata memory of {bytes} bytes in sectors of {sector}: expected room for at least {least} sectors of {volume} bytes"
+        "metadata memory of {bytes} bytes in sectors of {sector}: expected space for at least {least} sectors of {volume} bytes"
     )]
     SmallNvram {
-        /// Its bytes.
+        /// The length of the memory in bytes.
         bytes: u64,
         /// Bytes of its sector.
         sector: u32,

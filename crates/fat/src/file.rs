@@ -23,7 +23,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             if index < node.chain.len() {
                 return Ok(node.chain.at(index));
             }
-            let (start, last) = (node.start, node.chain.last());
+            let start = node.start;
+            let last = node.chain.last();
             let wrong = |cluster, found, expected| FatError::Chain {
                 start,
                 cluster,
@@ -156,10 +157,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     /// a row from there as far as known.
     fn sector_at(&mut self, ino: Ino, offset: u64) -> Result<(u32, usize, u32), FatError> {
         let layout = self.store.layout;
-        let (sector, size) = (
-            offset / u64::from(layout.sector),
-            u64::from(layout.cluster_sectors),
-        );
+        let sector = offset / u64::from(layout.sector);
+        let size = u64::from(layout.cluster_sectors);
         let start = self.nodes.get(ino).map_or(0, |node| node.start);
         let missing = FatError::Chain {
             start,
@@ -192,7 +191,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             // The chain is walked once, so that its rows are known.
             self.cluster_at(ino, self.clusters_for(offset + count as u64) - 1)?;
         }
-        let (mut done, unit) = (0, self.store.sector());
+        let mut done = 0;
+        let unit = self.store.sector();
         // What is read once comes past it, but for parts of sectors.
         let step = if self.options.once { unit } else { STEP };
         let mut bounce = alloc::vec![0; step.min((count + 2 * unit).next_multiple_of(unit))];
@@ -240,7 +240,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         self.extend(ino, offset.min(end))?;
         let count = (end - offset) as usize;
         self.fill(ino, offset, count, Some(data))?;
-        let (node, now) = (self.nodes.get_mut(ino).ok_or(Errno::Stale)?, self.store.now);
+        let node = self.nodes.get_mut(ino).ok_or(Errno::Stale)?;
+        let now = self.store.now;
         node.size = node.size.max(end as u32);
         node.mtime = crate::time::rounded(now, self.options.utc_offset_minutes);
         node.attr |= crate::format::attr::ARCHIVE;
@@ -254,7 +255,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         if size > before {
             // A length of less than 4 GiB fits.
             self.fill(ino, before, (size - before) as usize, None)?;
-            let (node, now) = (self.nodes.get_mut(ino).ok_or(Errno::Stale)?, self.store.now);
+            let node = self.nodes.get_mut(ino).ok_or(Errno::Stale)?;
+            let now = self.store.now;
             node.size = size as u32;
             self.nodes.touch(ino, true, now);
         }
@@ -269,10 +271,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         count: usize,
         data: Option<&[u8]>,
     ) -> Result<(), FatError> {
-        let (unit, size) = (
-            self.store.sector(),
-            u64::from(self.nodes.get(ino).map_or(0, |node| node.size)),
-        );
+        let unit = self.store.sector();
+        let size = u64::from(self.nodes.get(ino).map_or(0, |node| node.size));
         let zeros = alloc::vec![0; if data.is_none() { STEP.min(count) } else { 0 }];
         let part = |from: usize, most: usize| {
             let most = most.min(count - from);
@@ -307,7 +307,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         Ok(())
     }
 
-    /// Writes the older half of what waits if it is too much.
+    /// Writes the older half of the dirty data if it is too much.
     fn relieve(&mut self) -> Result<(), FatError> {
         let unit = self.store.sector() as u64;
         if self.store.cache.waiting_contents() as u64 * unit > self.options.waiting_bytes_max {

@@ -15,7 +15,7 @@ fn broken(cluster: u32, found: u32) -> String {
     }
 }
 
-/// Something wrong.
+/// A deviation from the format that a check found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Finding {
     /// The volume was not unmounted.
@@ -35,9 +35,9 @@ pub enum Finding {
     /// The number of free clusters is another.
     #[error("free clusters: {found}, expected {expected}")]
     FreeCount {
-        /// What is said.
+        /// The count on the volume.
         found: u32,
-        /// What is.
+        /// The count that the check found.
         expected: u32,
     },
     /// The copies of the table are not alike.
@@ -51,13 +51,13 @@ pub enum Finding {
     /// The table's second entry says that a volume was not unmounted, or that its disk had errors.
     #[error("second table entry {found:#x}: not unmounted, or the disk had errors")]
     Unclean {
-        /// The entry.
+        /// The table entry that was read.
         found: u32,
     },
     /// The table does not begin with the media byte and ones.
     #[error("first table entry {found:#x}, expected {expected:#x}: ones and the media byte")]
     Media {
-        /// The entry.
+        /// The table entry that was read.
         found: u32,
         /// The entry of a volume with this media byte.
         expected: u32,
@@ -68,9 +68,9 @@ pub enum Finding {
     /// The first cluster is none.
     #[error("{path}: first cluster {found}, expected a cluster")]
     Start {
-        /// Whose.
+        /// The path of the entry.
         path: String,
-        /// What is said.
+        /// The cluster number in the entry.
         found: u32,
         /// Where its slot is, in bytes of the volume.
         at: u64,
@@ -78,11 +78,11 @@ pub enum Finding {
     /// A chain leads to what is no next cluster.
     #[error("{path}: {}", broken(*cluster, *found))]
     Chain {
-        /// Whose.
+        /// The path of the entry.
         path: String,
         /// The last cluster of the chain.
         cluster: u32,
-        /// Its entry.
+        /// The table entry of that cluster.
         found: u32,
         /// Whether the chain is broken before the end of the file.
         within: bool,
@@ -92,7 +92,7 @@ pub enum Finding {
     CrossLink {
         /// The second to be visited.
         path: String,
-        /// The cluster.
+        /// The number of the cluster.
         cluster: u32,
     },
     /// Two names lead to one chain: a rename was cut short.
@@ -100,7 +100,7 @@ pub enum Finding {
     TwoNames {
         /// The second to be visited.
         path: String,
-        /// The first.
+        /// The path of the first of the two names.
         other: String,
         /// Where its slot is, in bytes of the volume.
         at: u64,
@@ -110,7 +110,7 @@ pub enum Finding {
     Cycle {
         /// The name that leads back.
         path: String,
-        /// The directory above.
+        /// The path of the directory above.
         other: String,
         /// Where its slot is, in bytes of the volume.
         at: u64,
@@ -118,9 +118,9 @@ pub enum Finding {
     /// A file is longer than its chain.
     #[error("{path}: {size} bytes, its clusters hold {held}")]
     TooLong {
-        /// Whose.
+        /// The path of the entry.
         path: String,
-        /// What is said.
+        /// The length in the entry, in bytes.
         size: u32,
         /// Bytes of its chain.
         held: u64,
@@ -130,9 +130,9 @@ pub enum Finding {
     /// A chain is longer than its file.
     #[error("{path}: clusters beyond its end: {clusters}")]
     Excess {
-        /// Whose.
+        /// The path of the entry.
         path: String,
-        /// Clusters too many.
+        /// The clusters beyond the end of the file.
         clusters: u32,
         /// Where its slot is, in bytes of the volume.
         at: u64,
@@ -140,9 +140,9 @@ pub enum Finding {
     /// A directory says that it has bytes.
     #[error("{path}: directory with a length of {size} bytes")]
     DirectorySize {
-        /// Whose.
+        /// The path of the entry.
         path: String,
-        /// What is said.
+        /// The length in the entry, in bytes.
         size: u32,
         /// Where its slot is, in bytes of the volume.
         at: u64,
@@ -150,7 +150,7 @@ pub enum Finding {
     /// A directory does not begin with itself.
     #[error("{path}: no `.`, or one that leads elsewhere")]
     Dot {
-        /// Whose.
+        /// The path of the entry.
         path: String,
         /// Where its slot is, in bytes of the volume.
         at: u64,
@@ -158,7 +158,7 @@ pub enum Finding {
     /// The second slot of a directory is another entry.
     #[error("{path}: no `..` in the second slot")]
     NoDotDot {
-        /// The directory.
+        /// The path of the directory.
         path: String,
         /// Where the slot is, in bytes of the volume.
         at: u64,
@@ -167,11 +167,11 @@ pub enum Finding {
     /// `*?<>|":/\`, or a space at its start.
     #[error("{path}: slot {slot} has the short name \"{}\", which no file may have", name.escape_ascii())]
     ShortName {
-        /// The directory.
+        /// The path of the directory.
         path: String,
-        /// The slot.
+        /// The number of the slot in the directory.
         slot: u32,
-        /// The name.
+        /// The name as the slot holds it.
         name: [u8; 11],
         /// Where the slot is, in bytes of the volume.
         at: u64,
@@ -180,9 +180,9 @@ pub enum Finding {
     /// that nobody sees.
     #[error("{path}: slot {slot} is a label, expected one without clusters, in the root only")]
     Label {
-        /// The directory.
+        /// The path of the directory.
         path: String,
-        /// The slot.
+        /// The number of the slot in the directory.
         slot: u32,
         /// Where the slot is, in bytes of the volume.
         at: u64,
@@ -192,13 +192,13 @@ pub enum Finding {
         "{path}: slot {slot}, of a long name, has {found:#x} at byte {byte}, expected {expected:#x}"
     )]
     LongSlot {
-        /// The directory.
+        /// The path of the directory.
         path: String,
-        /// The slot.
+        /// The number of the slot in the directory.
         slot: u32,
         /// The byte of the slot.
         byte: u8,
-        /// What is said.
+        /// The value that the slot holds.
         found: u16,
         /// What it should be.
         expected: u16,
@@ -209,9 +209,9 @@ pub enum Finding {
     /// may leave it where only the second of two sectors was written.
     #[error("{path}: slot {slot} lies behind the end of the directory, slot {end}, and is in use")]
     Behind {
-        /// The directory.
+        /// The path of the directory.
         path: String,
-        /// The slot.
+        /// The number of the slot in the directory.
         slot: u32,
         /// The slot that ends the directory.
         end: u32,
@@ -221,11 +221,11 @@ pub enum Finding {
     /// A directory does not name its parent.
     #[error("{path}: `..` leads to cluster {found}, expected {expected}")]
     DotDot {
-        /// Whose.
+        /// The path of the entry.
         path: String,
-        /// Where it leads.
+        /// The cluster number in the entry.
         found: u32,
-        /// Where it should.
+        /// The cluster number that it should hold.
         expected: u32,
         /// Where its slot is, in bytes of the volume.
         at: u64,
@@ -233,9 +233,9 @@ pub enum Finding {
     /// Slots of a long name that belong to no entry.
     #[error("{path}: slot {slot} is part of a long name that has no entry")]
     LongName {
-        /// The directory.
+        /// The path of the directory.
         path: String,
-        /// The slot.
+        /// The number of the slot in the directory.
         slot: u32,
         /// Where its slot is, in bytes of the volume.
         at: u64,
@@ -243,7 +243,7 @@ pub enum Finding {
     /// Two entries of one name.
     #[error("{path}: twice in its directory, or with a short name that is")]
     Twice {
-        /// The second.
+        /// The path of the second entry.
         path: String,
         /// Where its slot is, in bytes of the volume.
         at: u64,
@@ -251,7 +251,7 @@ pub enum Finding {
     /// A path is too long to go on.
     #[error("{path}: too deep")]
     Deep {
-        /// Whose.
+        /// The path of the entry.
         path: String,
     },
 }
@@ -305,10 +305,10 @@ pub type Report = report::Report<Finding, Totals>;
 /// What a check counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Files.
+    /// Files that the check read.
     pub files: u64,
     /// Directories, without the root.
     pub directories: u64,
-    /// Free clusters.
+    /// The number of free clusters.
     pub free: u32,
 }

@@ -23,7 +23,7 @@ pub(crate) const INFO_END: [u8; 4] = [0, 0, 0x55, 0xAA];
 /// The value of "not known" in the file system information.
 pub(crate) const UNKNOWN: u32 = u32::MAX;
 
-/// Slot attributes.
+/// Attribute bits of a directory slot.
 pub(crate) mod attr {
     pub const READ_ONLY: u8 = 0x01;
     pub const VOLUME: u8 = 0x08;
@@ -38,14 +38,14 @@ pub(crate) mod attr {
 pub enum Bits {
     /// 12 bits; two entries share three bytes.
     Fat12,
-    /// 16 bits.
+    /// Table entries of 16 bits.
     Fat16,
     /// 32 bits, of which 28 count.
     Fat32,
 }
 
 impl Bits {
-    /// How many.
+    /// Returns the number of bits.
     pub fn count(self) -> u32 {
         match self {
             Self::Fat12 => 12,
@@ -88,7 +88,7 @@ pub struct Layout {
     pub info: Option<u32>,
     /// Sector of the copy of the boot sector.
     pub backup: Option<u32>,
-    /// The volume's number.
+    /// The serial number of the volume.
     pub volume_id: u32,
     /// What the first byte of a table must be.
     pub media: u8,
@@ -118,13 +118,14 @@ pub fn declared_bytes(head: &[u8]) -> Option<u64> {
 impl Layout {
     /// Reads a boot sector of at least 512 bytes.
     pub fn parse(boot: &[u8]) -> Result<Self, FatError> {
-        let (sector, cluster_sectors, reserved) = (
-            u32::from(le16(boot, 11)),
-            u32::from(boot[13]),
-            u32::from(le16(boot, 14)),
-        );
-        let (fats, root_slots, media) = (u32::from(boot[16]), u32::from(le16(boot, 17)), boot[21]);
-        let (short_fat, long_fat) = (u32::from(le16(boot, 22)), le32(boot, 36));
+        let sector = u32::from(le16(boot, 11));
+        let cluster_sectors = u32::from(boot[13]);
+        let reserved = u32::from(le16(boot, 14));
+        let fats = u32::from(boot[16]);
+        let root_slots = u32::from(le16(boot, 17));
+        let media = boot[21];
+        let short_fat = u32::from(le16(boot, 22));
+        let long_fat = le32(boot, 36);
         if !(512..=4096).contains(&sector) || !sector.is_power_of_two() {
             return Err(bad(
                 11,
@@ -212,7 +213,7 @@ impl Layout {
                 19,
                 "sectors",
                 self.sectors,
-                "room for the tables and a cluster",
+                "space for the tables and a cluster",
             ));
         };
         // What lies before the data is no longer than the volume, which fits 32 bits.
@@ -245,17 +246,12 @@ impl Layout {
 
     /// The fields that only FAT32 has.
     fn widen(&mut self, boot: &[u8]) -> Result<(), FatError> {
-        let (flags, version) = (le16(boot, 40), le16(boot, 42));
+        let flags = le16(boot, 40);
+        let version = le16(boot, 42);
         if version != 0 {
             return Err(bad(42, "version", version, "0"));
         }
-        if flags & 0x80 != 0 {
-            let active = u32::from(flags & 0x0F);
-            if active >= self.fats {
-                return Err(bad(40, "active table", active, "one of the tables"));
-            }
-            self.active = Some(active);
-        }
+        self.take_active(flags)?;
         self.root_cluster = le32(boot, 44);
         if !self.is_cluster(self.root_cluster) {
             return Err(bad(44, "root cluster", self.root_cluster, "a cluster"));
@@ -264,6 +260,18 @@ impl Layout {
             Some(u32::from(le16(boot, at))).filter(|sector| (1..self.fat_start).contains(sector))
         };
         (self.info, self.backup) = (reserved(48), reserved(50));
+        Ok(())
+    }
+
+    /// Takes the one table that is in use, if the others are not mirrored.
+    fn take_active(&mut self, flags: u16) -> Result<(), FatError> {
+        if flags & 0x80 != 0 {
+            let active = u32::from(flags & 0x0F);
+            if active >= self.fats {
+                return Err(bad(40, "active table", active, "one of the tables"));
+            }
+            self.active = Some(active);
+        }
         Ok(())
     }
 
@@ -331,13 +339,13 @@ pub(crate) type Slot = [u8; SLOT];
 pub(crate) enum SlotKind {
     /// Nothing, and nothing after it either.
     End,
-    /// Nothing any more.
+    /// The slot of a removed entry.
     Deleted,
     /// Part of a long name.
     LongName,
-    /// The volume's label.
+    /// The slot of the volume label.
     Label,
-    /// `.` or `..`.
+    /// The entry `.` or the entry `..`.
     Dot,
     /// A file or directory.
     Entry,

@@ -3,9 +3,9 @@
 //! *Promises.* [`Fat`] is a [`FileSystem`](nandlab_vfs::FileSystem) on volumes as Linux, DOS and
 //! Windows have them; [`format`](mkfs::format) makes one with the choices of mkfs.vfat;
 //! [`check`](Fat::check) finds what is wrong with one. No volume, whatever its bytes, makes any of
-//! them panic, loop for ever or take more memory than the cache it was given, what waits to be
-//! written, the chains and inodes in use (12 bytes a run of clusters) and, for a check, one bit a
-//! cluster and all paths.
+//! them panic or loop for ever. Memory is bounded by the cache it was given, dirty data, and the
+//! chains and inodes in use (12 bytes a run of clusters). A check takes one bit a cluster and all
+//! paths more.
 //!
 //! *Works on* a [`BlockDevice`](nandlab_block::BlockDevice), and if there is one on a second that
 //! survives power cuts, which holds the metadata ([`Fat::mount_with_nvram`]). *Knows nothing of*
@@ -14,10 +14,10 @@
 //! # Writing
 //!
 //! Clusters are allocated when a call writes, next-fit from the one allocated last. Contents, table
-//! and directories wait in memory until fsync, sync or write-back. An fsync writes the file's
-//! waiting sectors, its directory sector, and the waiting sectors of both tables: for an append of
-//! one sector, one sector of contents and one of a directory, and one of each table when a cluster
-//! was taken.
+//! and directories wait in memory until fsync, sync or write-back. An fsync writes the file's dirty
+//! sectors, its directory sector, and the dirty sectors of both tables: for an append of one
+//! sector, one sector of contents and one of a directory, and one of each table when a cluster was
+//! taken.
 //!
 //! # Power loss
 //!
@@ -30,9 +30,9 @@
 //! - no name in a directory, long or short, is that of two files: one that was removed is given
 //!   again, in other slots, when its removal is durable;
 //! - a file's length never covers what was not written for it;
-//! - what may remain is waste: clusters that no file uses, a chain longer than its file, parts of
-//!   long names, a `..` that names the old parent, copies of the table that differ (the first
-//!   counts), hints that are stale.
+//! - what may remain is waste: clusters that no file uses; a chain longer than its file; parts of
+//!   long names; a `..` that names the old parent; copies of the table that differ (the first
+//!   counts); stale hints.
 //!
 //! Two gaps belong to the format: of FAT12 entries that lie in two sectors one half may arrive, and
 //! an unfinished new entry over two sectors may show its short name only. With
@@ -53,7 +53,6 @@ mod error;
 mod file;
 mod finding;
 mod format;
-mod mend;
 mod mkfs;
 mod mount;
 mod name;
@@ -62,6 +61,7 @@ mod nvram;
 mod place;
 mod removed;
 mod rename;
+mod repair;
 mod store;
 mod strict;
 mod table;

@@ -1,8 +1,8 @@
 //! Makes an empty volume, with the choices of mkfs.vfat 4.2 wherever none is given.
 //!
 //! *Promises.* The same geometry, boot sector fields, tables and hints as mkfs.vfat for an image
-//! file, except that there is no boot code and the number of root entries always fills whole
-//! sectors (Linux mounts no other). *Needs* a device whose sectors divide the volume's.
+//! file. There is no boot code, and the number of root entries always fills whole sectors (Linux
+//! mounts no other). *Needs* a device whose sectors divide the volume's.
 
 use crate::{
     format::{
@@ -38,7 +38,7 @@ with_defaults! {
         pub root_entries: Option<u32> = None,
         /// The media byte: 0xf8, on a floppy its own.
         pub media: Option<u8> = None,
-        /// The volume's number.
+        /// The serial number of the volume.
         pub volume_id: u32 = 0x1234_5678,
         /// The volume's name, up to 11 characters of upper-case ASCII.
         pub label: Option<Vec<u8>> = None,
@@ -55,15 +55,15 @@ with_defaults! {
 /// Why no volume was made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// The device failed.
+    /// The device below refused a request.
     #[error("device: {0}")]
     Device(#[from] BlockError),
     /// A choice makes no sense.
     #[error("{field} is {found}, expected {expected}")]
     Choice {
-        /// What was chosen.
+        /// The setting that was chosen.
         field: &'static str,
-        /// What it is.
+        /// The value that was given.
         found: u64,
         /// What it may be.
         expected: &'static str,
@@ -77,7 +77,7 @@ pub enum FormatError {
         sectors: u64,
         /// Clusters that it would have.
         found: u64,
-        /// Sectors of each.
+        /// Sectors of a cluster.
         cluster_sectors: u32,
     },
 }
@@ -177,8 +177,9 @@ impl Plan {
         let data = self
             .sectors
             .saturating_sub(self.align(self.reserved, cluster) + root);
-        let (cluster_bytes, bits_count) = (cluster * self.sector, u64::from(bits.count()));
-        // The two entries that name no cluster take room too.
+        let cluster_bytes = cluster * self.sector;
+        let bits_count = u64::from(bits.count());
+        // The two entries that name no cluster take space too.
         let reserved = self.fats * 2 * bits_count;
         let most =
             (data * self.sector * 8 + reserved) / (cluster_bytes * 8 + self.fats * bits_count);
@@ -325,7 +326,8 @@ fn check(format: &Format) -> Result<(), FormatError> {
 /// is written; the rest is not touched.
 pub fn format<D: BlockDevice>(device: &mut D, format: &Format) -> Result<Layout, FormatError> {
     check(format)?;
-    let (bytes, unit) = (device.geometry().bytes(), device.geometry().sector);
+    let bytes = device.geometry().bytes();
+    let unit = device.geometry().sector;
     if !format.sector.is_multiple_of(unit) {
         return Err(FormatError::Choice {
             field: "bytes per sector",
@@ -367,7 +369,7 @@ fn boot_sector(bytes: u64, format: &Format) -> Result<Vec<u8>, FormatError> {
             * SLOT as u64)
             .div_ceil(sector),
         fats: u64::from(format.fats),
-        // A floppy has no room to lose.
+        // A floppy has no space to lose.
         align: format.align && sectors > 8192,
     };
     let (division, cluster) = plan.choose(bits, cluster, format.cluster_sectors.is_some())?;
@@ -381,7 +383,8 @@ fn fields(
     default: &Defaults,
     format: &Format,
 ) -> Vec<u8> {
-    let (wide, sectors) = (division.bits == Bits::Fat32, plan.sectors as u32);
+    let wide = division.bits == Bits::Fat32;
+    let sectors = plan.sectors as u32;
     let reserved = plan.align(plan.reserved, u64::from(cluster)) as u16;
     let root_sectors = plan.align(plan.root_sectors, u64::from(cluster));
     let media = format.media.unwrap_or(default.media);
@@ -444,10 +447,8 @@ fn write_volume<D: BlockDevice>(
     boot: &[u8],
     format: &Format,
 ) -> Result<(), FormatError> {
-    let (size, ratio) = (
-        layout.sector as usize,
-        u64::from(layout.sector / device.geometry().sector),
-    );
+    let size = layout.sector as usize;
+    let ratio = u64::from(layout.sector / device.geometry().sector);
     let root = if layout.root_cluster == 0 {
         0
     } else {

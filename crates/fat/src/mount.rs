@@ -15,9 +15,9 @@ with_defaults! {
     /// How a volume is mounted.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Options {
-        /// Owner of everything.
+        /// The user id of every file.
         pub uid: u32 = 0,
-        /// Group of everything.
+        /// The group id of every file.
         pub gid: u32 = 0,
         /// Permission bits that files do not have.
         pub fmask: u16 = 0o022,
@@ -31,9 +31,9 @@ with_defaults! {
         pub read_only: bool = false,
         /// The steps of a commit wait for each other; otherwise only its end waits for the device.
         pub barriers: bool = true,
-        /// Bytes of the cache for what does not wait to be written.
+        /// Bytes of the cache for clean data.
         pub cache_bytes: u64 = 4 << 20,
-        /// The most bytes of contents that wait; a call that makes it more writes the oldest half.
+        /// The most bytes of dirty contents; a call that makes it more writes the oldest half.
         pub waiting_bytes_max: u64 = 8 << 20,
         /// Contents are written once or read once, and so not kept: what is read comes from the
         /// device, and what lies behind the end goes there in the call that writes it.
@@ -55,7 +55,7 @@ pub struct Fat<D, N = Ram> {
 }
 
 impl<D: BlockDevice> Fat<D> {
-    /// Mounts a volume.
+    /// Mounts the volume on a device.
     pub fn mount(device: D, options: Options) -> Result<Self, FatError> {
         Self::open(device, None, options)
     }
@@ -71,18 +71,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
 
     fn open(device: D, nvram: Option<N>, options: Options) -> Result<Self, FatError> {
         let mut store = Store::open(device, nvram, options.cache_bytes)?;
-        let info = match store.layout.info {
-            Some(sector) => Info::parse(store.metadata(sector)?),
-            None => None,
-        };
-        // Hints of a mount that ended in a power cut are stale.
-        let info = info.filter(|_| !store.is_marked());
-        let known = |value: u32| Some(value).filter(|value| *value != UNKNOWN);
-        let table = Table::new(
-            &store.layout,
-            info.and_then(|info| known(info.free)),
-            info.and_then(|info| known(info.last)),
-        );
+        let table = Self::table(&mut store)?;
         let nodes = Nodes::new(Node::root(store.layout.root_cluster));
         let mut fat = Self {
             store,
@@ -96,7 +85,23 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         Ok(fat)
     }
 
-    /// Where everything lies.
+    /// The table, with the last mount's hints if they hold.
+    fn table(store: &mut Store<D, N>) -> Result<Table, FatError> {
+        let info = match store.layout.info {
+            Some(sector) => Info::parse(store.metadata(sector)?),
+            None => None,
+        };
+        // Hints of a mount that ended in a power cut are stale.
+        let info = info.filter(|_| !store.is_marked());
+        let known = |value: u32| Some(value).filter(|value| *value != UNKNOWN);
+        Ok(Table::new(
+            &store.layout,
+            info.and_then(|info| known(info.free)),
+            info.and_then(|info| known(info.last)),
+        ))
+    }
+
+    /// Returns where the parts of the volume lie.
     pub fn layout(&self) -> &Layout {
         &self.store.layout
     }

@@ -137,35 +137,35 @@ pub(crate) fn show(short: &Short, case: u8) -> Vec<u16> {
             .iter()
             .rposition(|byte| *byte != b' ')
             .map_or(0, |last| last + 1);
-        let shown = bytes[..end].iter().map(|byte| {
-            let c = if *byte < 0x20 || matches!(*byte, b'.' | b'/') {
-                '_'
-            } else {
-                from_oem(*byte)
-            };
-            let c = if lower {
-                single(c.to_lowercase(), c)
-            } else {
-                c
-            };
-            // Every character of the code page is one unit.
-            u32::from(c) as u16
-        });
+        let shown = bytes[..end].iter().map(|byte| unit(*byte, lower));
         shown.collect()
     };
     let mut base = *short;
     if base[0] == 0x05 {
         base[0] = 0xE5;
     }
-    let (mut name, ext) = (
-        part(&base[..8], case & LOWER_BASE != 0),
-        part(&base[8..], case & LOWER_EXT != 0),
-    );
+    let mut name = part(&base[..8], case & LOWER_BASE != 0);
+    let ext = part(&base[8..], case & LOWER_EXT != 0);
     if !ext.is_empty() {
         name.push(u16::from(b'.'));
         name.extend(ext);
     }
     name
+}
+
+/// A byte of a short name as it is shown. Every character of the code page is one unit.
+fn unit(byte: u8, lower: bool) -> u16 {
+    let c = if byte < 0x20 || matches!(byte, b'.' | b'/') {
+        '_'
+    } else {
+        from_oem(byte)
+    };
+    let c = if lower {
+        single(c.to_lowercase(), c)
+    } else {
+        c
+    };
+    u32::from(c) as u16
 }
 
 /// What ties the slots of a long name to their short name.
@@ -251,7 +251,8 @@ fn split(units: &[u16]) -> (&[u16], &[u16]) {
 /// The short name for a name that may be made; `taken` says which are in the directory already.
 pub(crate) fn alias(units: &[u16], taken: impl Fn(&Short) -> bool) -> Result<Alias, Errno> {
     let (base, ext) = split(units);
-    let (base, ext) = (part(base, 8), part(ext, 3));
+    let base = part(base, 8);
+    let ext = part(ext, 3);
     if base.bytes.is_empty() {
         return Err(Errno::Invalid);
     }
@@ -303,8 +304,19 @@ fn numbered(
             return Some(short);
         }
     }
+    hashed(short, base, units, taken)
+}
+
+/// A short name with a hash of the long one, as Linux makes it after nine numbers.
+fn hashed(
+    mut short: Short,
+    base: usize,
+    units: &[u16],
+    taken: impl Fn(&Short) -> bool,
+) -> Option<Short> {
     let bytes: Vec<u8> = units.iter().flat_map(|unit| unit.to_le_bytes()).collect();
-    let (hash, at) = (crc32fast::hash(&bytes), base.min(2));
+    let hash = crc32fast::hash(&bytes);
+    let at = base.min(2);
     (short[at + 4], short[at + 5]) = (b'~', b'1' + (hash >> 16 & 7) as u8);
     (0..=u16::MAX).find_map(|attempt| {
         let number = (hash as u16).wrapping_sub(attempt.wrapping_mul(11));

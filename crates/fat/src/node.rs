@@ -1,7 +1,7 @@
 //! Inodes, which the format does not have: made when an entry is looked up, found again by the
 //! place of its slot.
 //!
-//! *Promises.* One inode for one slot as long as it is referred to or waits to be written; the
+//! *Promises.* One inode for one slot as long as it is referred to or is dirty; the
 //! number stays when the slot moves or goes. *Knows nothing of* sectors: it holds what a slot says,
 //! and as much of the chain as was walked.
 
@@ -32,7 +32,6 @@ struct Run {
 pub(crate) struct Chain(Vec<Run>);
 
 impl Chain {
-    /// Clusters walked.
     pub fn len(&self) -> u32 {
         self.0.last().map_or(0, |run| run.index + run.count)
     }
@@ -72,13 +71,13 @@ impl Chain {
 /// What of an inode is newer than its slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pending {
-    /// Since when.
+    /// The time of the first deferred write.
     pub since: Option<Time>,
     /// Not the times alone.
     pub data: bool,
 }
 
-/// An inode.
+/// An inode in memory, with its directory slot.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     /// Byte of the volume at which its slot lies; none for the root and for what has no name any
@@ -250,7 +249,7 @@ impl Nodes {
     }
 
     /// The slot is up to date.
-    pub fn settle(&mut self, ino: Ino) {
+    pub fn mark_clean(&mut self, ino: Ino) {
         self.pending.remove(&ino);
         if let Some(node) = self.nodes.get_mut(&ino) {
             node.pending = Pending::default();
@@ -262,7 +261,7 @@ impl Nodes {
         &self.pending
     }
 
-    /// Since when the oldest of these waits.
+    /// Since when the oldest of these is dirty.
     pub fn since(&self) -> Option<Time> {
         self.pending
             .iter()

@@ -2,9 +2,8 @@
 //! holds is newer than the one on flash.
 //!
 //! *Promises.* A sector that was put is durable at once, whole as far as the memory's own sectors
-//! are, and goes to flash only when it is evicted or the volume is unmounted. *Needs* a memory
-//! whose sectors are written whole and are durable on return. *Knows nothing of* what the sectors
-//! hold.
+//! are. It goes to flash only when it is evicted or the volume is unmounted. *Needs* a memory whose
+//! sectors are written whole and are durable on return. *Knows nothing of* what the sectors hold.
 //!
 //! # Layout
 //!
@@ -55,11 +54,9 @@ pub(crate) struct Nvram<N> {
 impl<N: BlockDevice> Nvram<N> {
     /// Takes up what the memory holds for this volume, or begins afresh.
     pub fn open(memory: N, layout: &Layout) -> Result<Self, FatError> {
-        let (sector, unit, bytes) = (
-            u64::from(memory.geometry().sector),
-            u64::from(layout.sector),
-            memory.geometry().bytes(),
-        );
+        let sector = u64::from(memory.geometry().sector);
+        let unit = u64::from(layout.sector);
+        let bytes = memory.geometry().bytes();
         let slots =
             (bytes.saturating_sub(2 * sector) / (unit + TAG)).min(u64::from(u32::MAX / 2)) as u32;
         if sector < HEADER as u64
@@ -148,7 +145,9 @@ impl<N: BlockDevice> Nvram<N> {
         if sectors == 0 {
             return Ok(());
         }
-        let (found, total, expected) = (le32(&volume, 0), le32(&volume, 4), le32(&self.volume, 0));
+        let found = le32(&volume, 0);
+        let total = le32(&volume, 4);
+        let expected = le32(&self.volume, 0);
         Err(FatError::ForeignNvram {
             found,
             total,
@@ -174,7 +173,6 @@ impl<N: BlockDevice> Nvram<N> {
         self.data_start + u64::from(number) * self.unit
     }
 
-    /// Sectors held.
     pub fn sectors(&self) -> impl Iterator<Item = u32> {
         self.held.iter().map(|(sector, _)| sector)
     }

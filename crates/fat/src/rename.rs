@@ -151,10 +151,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             return Ok(true);
         }
         let sought = self.nodes.get(ancestor).map_or(0, |node| node.start);
-        let (layout, mut at) = (
-            self.store.layout,
-            self.nodes.get(dir).map_or(0, |node| node.start),
-        );
+        let layout = self.store.layout;
+        let mut at = self.nodes.get(dir).map_or(0, |node| node.start);
         if dir == Ino::ROOT {
             return Ok(false);
         }

@@ -58,7 +58,8 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
                 device: unit,
             });
         }
-        let (ratio, sectors) = (u64::from(layout.sector / unit), device.geometry().sectors);
+        let ratio = u64::from(layout.sector / unit);
+        let sectors = device.geometry().sectors;
         if u64::from(layout.sectors) * ratio > sectors {
             let found = u64::from(layout.sectors);
             return Err(FatError::Boot {
@@ -108,7 +109,7 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         Ok(self.cache.get(sector).unwrap_or_default())
     }
 
-    /// The same, to be changed; it waits to be written.
+    /// The same, to be changed; it becomes dirty.
     pub fn metadata_mut(&mut self, sector: u32) -> Result<&mut [u8], FatError> {
         self.fetch(sector)?;
         let now = self.now;
@@ -137,7 +138,8 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
 
     /// Fills a whole sector of metadata with zeros.
     pub fn zero_metadata(&mut self, sector: u32) {
-        let (data, now) = (vec![0; self.sector()].into(), self.now);
+        let data = vec![0; self.sector()].into();
+        let now = self.now;
         self.cache.replace(sector, Owner::Metadata, now, data);
     }
 
@@ -171,13 +173,15 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         buf: &mut [u8],
         keep: bool,
     ) -> Result<(), FatError> {
-        let (size, ratio, device) = (self.sector(), self.ratio, &mut self.device);
+        let size = self.sector();
+        let ratio = self.ratio;
+        let device = &mut self.device;
         let read = |first, part: &mut [u8]| device.read(Lba(u64::from(first) * ratio), part);
         Ok(self.cache.read_through(first, size, buf, keep, read)?)
     }
 
-    /// Contents of sectors that hold nothing yet, on the device at once; what they lack of whole
-    /// sectors is zeros.
+    /// Contents of sectors that hold nothing yet, on the device at once; the rest of the last
+    /// sector is zeros.
     pub fn write_fresh(&mut self, first: u32, data: &[u8]) -> Result<(), FatError> {
         self.mark_in_use()?;
         self.cache
@@ -199,25 +203,31 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         data: &[u8],
         fresh: bool,
     ) -> Result<(), FatError> {
-        let (owner, now) = (Owner::File(file), self.now);
+        let owner = Owner::File(file);
+        let now = self.now;
         if fresh || data.len() == self.sector() {
             let mut whole: Box<[u8]> = vec![0; self.sector()].into();
             whole[at..at + data.len()].copy_from_slice(data);
             self.cache.replace(sector, owner, now, whole);
             return Ok(());
         }
-        if self.cache.get(sector).is_none() {
-            let mut whole = vec![0; self.sector()];
-            self.device.read(self.lba(sector), &mut whole)?;
-            self.cache.keep(sector, whole.into());
-        }
+        self.load_contents(sector)?;
         if let Some(whole) = self.cache.edit(sector, owner, now, |_| ()) {
             whole[at..at + data.len()].copy_from_slice(data);
         }
         Ok(())
     }
 
-    /// Writes waiting contents of files to the device; `sectors` in order.
+    fn load_contents(&mut self, sector: u32) -> Result<(), FatError> {
+        if self.cache.get(sector).is_none() {
+            let mut whole = vec![0; self.sector()];
+            self.device.read(self.lba(sector), &mut whole)?;
+            self.cache.keep(sector, whole.into());
+        }
+        Ok(())
+    }
+
+    /// Writes dirty contents of files to the device; `sectors` in order.
     pub fn write_contents(&mut self, sectors: &[u32]) -> Result<(), FatError> {
         if sectors.is_empty() {
             return Ok(());
@@ -228,7 +238,7 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
             let data = self.cache.gather(run);
             self.unflushed = true;
             self.device.write(self.lba(run[0]), &data)?;
-            run.iter().for_each(|sector| self.cache.settle(*sector));
+            run.iter().for_each(|sector| self.cache.mark_clean(*sector));
         }
         Ok(())
     }

@@ -90,18 +90,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     pub(crate) fn check_marks(&mut self, walk: &mut Walk) -> Result<(), FatError> {
         let layout = self.store.layout;
         if layout.bits == Bits::Fat32 {
-            let boot = self.store.metadata(0)?;
-            let info = u32::from(le16(boot, 48));
-            let backup = u32::from(le16(boot, 50));
-            if info != 0 && layout.info.is_none() {
-                walk.report.add(Finding::NoInfo(info));
-            }
-            if backup != 0 && layout.backup.is_none() {
-                walk.report.add(Finding::Backup {
-                    sector: backup,
-                    offset: 0,
-                });
-            }
+            self.check_places(walk)?;
         }
         let clean = match layout.bits {
             Bits::Fat12 => return Ok(()),
@@ -111,6 +100,23 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         let found = self.table.value(&mut self.store, 1)?;
         if found & clean != clean {
             walk.report.add(Finding::Unclean { found });
+        }
+        Ok(())
+    }
+
+    fn check_places(&mut self, walk: &mut Walk) -> Result<(), FatError> {
+        let layout = self.store.layout;
+        let boot = self.store.metadata(0)?;
+        let info = u32::from(le16(boot, 48));
+        let backup = u32::from(le16(boot, 50));
+        if info != 0 && layout.info.is_none() {
+            walk.report.add(Finding::NoInfo(info));
+        }
+        if backup != 0 && layout.backup.is_none() {
+            walk.report.add(Finding::Backup {
+                sector: backup,
+                offset: 0,
+            });
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ pub(crate) enum Link {
     Next(u32),
     End,
     Bad,
-    /// None of these.
+    /// An entry that no chain may hold.
     Wrong,
 }
 
@@ -134,13 +134,7 @@ impl Table {
         value: u32,
     ) -> Result<(), FatError> {
         let before = raw(store, cluster)?;
-        if let (Some(free), true) = (&mut self.free, (before == 0) != (value == 0)) {
-            *free = if value == 0 {
-                *free + 1
-            } else {
-                free.saturating_sub(1)
-            };
-        }
+        self.count_change(before, value);
         let medium = *self.changed.entry(cluster).or_insert(before);
         if medium == value {
             self.changed.remove(&cluster);
@@ -158,6 +152,17 @@ impl Table {
             place.poke(bytes, at - within as u64, value);
         }
         Ok(())
+    }
+
+    /// Counts a cluster that becomes free or taken.
+    fn count_change(&mut self, before: u32, value: u32) {
+        if let (Some(free), true) = (&mut self.free, (before == 0) != (value == 0)) {
+            *free = if value == 0 {
+                *free + 1
+            } else {
+                free.saturating_sub(1)
+            };
+        }
     }
 
     /// Takes a free cluster, which becomes the end of a chain of its own.
@@ -234,10 +239,8 @@ impl Table {
             if matches!(link, Link::Free | Link::Bad) {
                 break;
             }
-            let (sector, count) = (
-                store.layout.cluster_sector(at),
-                store.layout.cluster_sectors,
-            );
+            let sector = store.layout.cluster_sector(at);
+            let count = store.layout.cluster_sectors;
             self.set(store, at, 0)?;
             store.cache.forget_run(sector, count);
             match link {
@@ -334,7 +337,8 @@ pub(crate) fn set_in<D: BlockDevice, N: BlockDevice>(
     cluster: u32,
     value: u32,
 ) -> Result<(), FatError> {
-    let (layout, place) = (store.layout, place(&store.layout, cluster));
+    let layout = store.layout;
+    let place = place(&store.layout, cluster);
     for at in [place.bytes().start, place.bytes().end - 1] {
         let (sector, within) = table_byte(&layout, at);
         let image = match images.entry(sector) {
@@ -408,7 +412,8 @@ impl Place {
 
     /// The piece of `bytes` bytes in which all of it lies, if it lies in one.
     fn atom(self, bytes: u64) -> Option<u64> {
-        let (first, last) = (self.bytes().start / bytes, (self.bytes().end - 1) / bytes);
+        let first = self.bytes().start / bytes;
+        let last = (self.bytes().end - 1) / bytes;
         (first == last).then_some(first)
     }
 

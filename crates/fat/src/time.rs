@@ -6,7 +6,7 @@ use nandlab_vfs::Time;
 const DAY: i64 = 86_400;
 /// Day 0 of the format, 1 January 1980, in days since 1970.
 const FIRST_DAY: i64 = 3652;
-/// 31 December 2107.
+/// 31 December 2107 in days since 1970.
 const LAST_DAY: i64 = 50_402;
 
 /// A moment as a slot has it: date, time, and the hundredths of a second after that time, up
@@ -22,7 +22,8 @@ pub(crate) struct Stamp {
 /// `civil_from_days`.
 fn civil(days: i64) -> (i64, u32, u32) {
     let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
     let year_of_era =
         (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
@@ -43,7 +44,8 @@ fn civil(days: i64) -> (i64, u32, u32) {
 /// Days since 1970, the other way.
 fn days(year: i64, month: u32, day: u32) -> i64 {
     let year = year - i64::from(month <= 2);
-    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
     let shifted_month = i64::from((month + 9) % 12);
     let day_of_year = (153 * shifted_month + 2) / 5 + i64::from(day) - 1;
     let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
@@ -68,24 +70,29 @@ pub(crate) fn encode(time: Time, offset_minutes: i16) -> Stamp {
             hundredths: 199,
         };
     }
-    let ((year, month, day), second) = (civil(local.div_euclid(DAY)), local.rem_euclid(DAY) as u32);
+    stamp(local, time.nanos)
+}
+
+/// The stamp of a time in the years that FAT knows.
+fn stamp(local: i64, nanos: u32) -> Stamp {
+    let (year, month, day) = civil(local.div_euclid(DAY));
+    let second = local.rem_euclid(DAY) as u32;
     let date = ((year - 1980) as u32) << 9 | month << 5 | day;
     let clock = (second / 3600) << 11 | (second / 60 % 60) << 5 | (second % 60 / 2);
     Stamp {
         date: date as u16,
         time: clock as u16,
-        hundredths: (second % 2 * 100 + time.nanos / 10_000_000) as u8,
+        hundredths: (second % 2 * 100 + nanos / 10_000_000) as u8,
     }
 }
 
 /// The moment that a slot names; impossible days count as the nearest possible ones.
 pub(crate) fn decode(stamp: Stamp, offset_minutes: i16) -> Time {
-    let (date, clock) = (u32::from(stamp.date), u32::from(stamp.time));
-    let (year, month, day) = (
-        1980 + i64::from(date >> 9),
-        (date >> 5 & 15).clamp(1, 12),
-        (date & 31).max(1),
-    );
+    let date = u32::from(stamp.date);
+    let clock = u32::from(stamp.time);
+    let year = 1980 + i64::from(date >> 9);
+    let month = (date >> 5 & 15).clamp(1, 12);
+    let day = (date & 31).max(1);
     let hundredths = u32::from(stamp.hundredths.min(199));
     let second =
         (clock >> 11) * 3600 + (clock >> 5 & 63) * 60 + (clock & 31) * 2 + hundredths / 100;

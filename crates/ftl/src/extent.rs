@@ -19,7 +19,8 @@ pub(crate) fn parts(per_page: u32, lba: Lba, count: u64) -> impl Iterator<Item =
         if at == end {
             return None;
         }
-        let (page, first) = (at / per, at % per);
+        let page = at / per;
+        let first = at % per;
         let n = (per - first).min(end - at);
         at += n;
         Some((page as u32, first as u32, n as u32))
@@ -32,7 +33,7 @@ pub(crate) trait Paged {
     /// Sectors of a page.
     fn sectors_per_page(&self) -> u32;
 
-    /// Room for one page.
+    /// A buffer of one page.
     fn scratch(&mut self) -> &mut Box<[u8]>;
 
     /// Whether a page holds anything but zeros.

@@ -82,7 +82,7 @@ use nandlab_sim::LayerFault;
 /// # Ok::<(), AttachError>(())
 /// ```
 pub trait Ftl: BlockDevice {
-    /// The flash below.
+    /// The type of the flash below.
     type Medium: Mtd;
 
     /// The flash below, to be looked at.
@@ -147,14 +147,14 @@ pub enum AttachError {
     /// The medium was formatted with other parameters, or by a newer version.
     #[error("{what} is {found} on the medium, expected {expected}")]
     Mismatch {
-        /// Which parameter.
+        /// The parameter that differs.
         what: &'static str,
-        /// On the medium.
+        /// The value on the medium.
         found: u32,
         /// Of this chip and program.
         expected: u32,
     },
-    /// The flash refused.
+    /// The flash below refused a request.
     #[error(transparent)]
     Mtd(#[from] MtdError),
     /// The layer could not write what it needs.

@@ -9,7 +9,7 @@ use crate::page;
 /// A layer and the array that it was formatted on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Medium {
-    /// The layer.
+    /// The layer that the medium holds.
     pub layer: Layer,
     /// Data bytes of a page.
     pub page: u32,
@@ -22,7 +22,7 @@ pub struct Medium {
 /// A layer with what its medium fixes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Layer {
-    /// The page-mapped layer.
+    /// The page-mapped translation layer.
     PageMap,
     /// A log-block layer, with options that fit its medium.
     LogBlock(LogBlockOptions),

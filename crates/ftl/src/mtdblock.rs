@@ -4,7 +4,7 @@
 //! *How.* A write loads its erase block into the cache, unless it is there; a write to another
 //! block, or a flush, writes the cache back: erase, then program every page. The cache is empty
 //! afterwards, so that each write behind a flush reads its block again. Even a write of a whole
-//! block goes through the cache, since Linux hands sectors down one by one. Facts: Linux 2.6 to 6,
+//! block goes through the cache, since Linux passes sectors down one by one. Facts: Linux 2.6 to 6,
 //! `drivers/mtd/mtdblock.c` and `mtd_blkdevs.c`, read for facts alone.
 //!
 //! *Format.* None: sector `n` is at byte `512 n`, as Linux has it. Beyond Linux, the first user OOB
@@ -42,7 +42,7 @@ const ATTEMPTS: u32 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
     Readable,
-    /// Lost, and how.
+    /// The content is lost to this error.
     Lost(&'static str),
 }
 
@@ -68,7 +68,7 @@ pub enum SeededBug {
     NoErase,
 }
 
-/// Linux's `mtdblock`.
+/// The block device of Linux's `mtdblock` driver.
 #[derive(Debug)]
 pub struct MtdBlock<M> {
     mtd: M,
@@ -243,6 +243,11 @@ impl<M: Mtd> MtdBlock<M> {
                 Err(error) => return Err(self.fault(error)),
             }
         };
+        self.give_up(block, failed)
+    }
+
+    /// Loses a block that cannot be written.
+    fn give_up(&mut self, block: u32, failed: MtdError) -> Result<(), BlockError> {
         self.cache.block = None;
         self.bad[block as usize] = true;
         self.mtd.mark_bad(Block(block)).map_err(|e| self.fault(e))?;
@@ -280,7 +285,8 @@ impl<M: Mtd> MtdBlock<M> {
         n: u32,
         data: Option<&[u8]>,
     ) -> Result<(), BlockError> {
-        let (block, index) = (page / self.pages, page % self.pages);
+        let block = page / self.pages;
+        let index = page % self.pages;
         self.load(block)?;
         let whole = n == self.sectors_per_page;
         if let Content::Lost(how) = self.cache.pages[index as usize]
@@ -313,7 +319,8 @@ impl<M: Mtd> BlockDevice for MtdBlock<M> {
         for (page, first, n) in parts(self.sectors_per_page, lba, count) {
             let (part, tail) = rest.split_at_mut((n * SECTOR) as usize);
             rest = tail;
-            let (block, index) = (page / self.pages, page % self.pages);
+            let block = page / self.pages;
+            let index = page % self.pages;
             let at = (first * SECTOR) as usize;
             let content = if self.cache.block == Some(block) {
                 let start = index as usize * self.page_bytes + at;

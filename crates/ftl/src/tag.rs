@@ -4,7 +4,7 @@
 //! | bytes | field |
 //! |---|---|
 //! | 0-3 | name: bits 31-30 kind, bits 29-0 number |
-//! | 4-6 | date: the page's sequence number less the block's base, and the layer's flags above it |
+//! | 4-6 | sequence: the page's sequence number less the block's base, and the layer's flags above it |
 //! | 7-10 | base of the block: sequence number when it was opened, in units of 256 |
 //! | 11-13 | wear: the block's erase count, and the layer's flags above it |
 //! | 14 | CRC-8 (polynomial 0x07) of the layer's magic and bytes 7 to 13 |
@@ -22,8 +22,8 @@ pub(crate) const TAG: usize = 15;
 const NAME: usize = 4;
 /// Bytes of a tag after the name.
 const TAIL: usize = TAG - NAME;
-/// Bytes of a date.
-const DATE: usize = 3;
+/// Bytes of the field with the sequence number.
+const SEQUENCE: usize = 3;
 /// Unit of a block's base.
 pub(crate) const BASE_UNIT: u64 = 256;
 /// Numbers that a name can hold.
@@ -47,7 +47,7 @@ pub(crate) fn split_name(name: u32) -> (u32, u32) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fields {
     pub name: u32,
-    pub date: u32,
+    pub sequence: u32,
     /// A sequence number, a multiple of [`BASE_UNIT`].
     pub base: u64,
     pub wear: u32,
@@ -59,7 +59,7 @@ impl Fields {
         let sound = bytes[14] == header_crc(magic, &bytes[7..14]);
         sound.then(|| Self {
             name: le(&bytes[..4]) as u32,
-            date: le(&bytes[4..7]) as u32,
+            sequence: le(&bytes[4..7]) as u32,
             base: le(&bytes[7..11]) * BASE_UNIT,
             wear: le(&bytes[11..14]) as u32,
         })
@@ -77,8 +77,8 @@ fn header_crc(magic: [u8; 4], bytes: &[u8]) -> u8 {
     digest.finalize()
 }
 
-/// The bytes after the name that a block's pages carry: its header ready-made, the date to be
-/// filled in.
+/// The bytes after the name that a block's pages carry: its header ready-made, the sequence
+/// number to be filled in.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tail {
     base: u64,
@@ -89,9 +89,9 @@ impl Tail {
     /// Of a block with this base and wear, in a layer with this magic.
     pub fn new(magic: [u8; 4], base: u64, wear: u32) -> Self {
         let mut bytes = [0; TAIL];
-        bytes[DATE..7].copy_from_slice(&((base / BASE_UNIT) as u32).to_le_bytes());
+        bytes[SEQUENCE..7].copy_from_slice(&((base / BASE_UNIT) as u32).to_le_bytes());
         bytes[7..10].copy_from_slice(&wear.to_le_bytes()[..3]);
-        bytes[10] = header_crc(magic, &bytes[DATE..10]);
+        bytes[10] = header_crc(magic, &bytes[SEQUENCE..10]);
         Self { base, bytes }
     }
 
@@ -105,8 +105,8 @@ impl Tail {
     #[inline]
     pub fn at(&self, sequence: u64, flags: u32) -> [u8; TAIL] {
         let mut bytes = self.bytes;
-        let date = self.age(sequence) as u32 | flags;
-        bytes[..DATE].copy_from_slice(&date.to_le_bytes()[..DATE]);
+        let field = self.age(sequence) as u32 | flags;
+        bytes[..SEQUENCE].copy_from_slice(&field.to_le_bytes()[..SEQUENCE]);
         bytes
     }
 
@@ -129,7 +129,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// With room for so many pages before anything is allocated.
+    /// With space for so many pages before anything is allocated.
     pub fn with_capacity(pages: usize) -> Self {
         Self {
             moves: Vec::with_capacity(pages),
@@ -185,7 +185,7 @@ mod tests {
         let tag = tail.tag(name(2, 5), base + 0x1_0203, 1 << 23);
         let fields = Fields {
             name: 0x8000_0005,
-            date: 0x81_0203,
+            sequence: 0x81_0203,
             base,
             wear: 0xa1_0203,
         };

@@ -22,7 +22,7 @@ impl<M> Tallied<M> {
         }
     }
 
-    /// The medium.
+    /// Returns the medium below the counters.
     pub fn inner(&self) -> &M {
         &self.medium
     }

@@ -5,9 +5,9 @@
 pub enum Cause {
     /// Data that the host reads and writes.
     Host,
-    /// Garbage collection: copies out of a victim, and erases (each makes room for later writes).
+    /// Garbage collection: copies out of a victim, and erases (each frees space for later writes).
     Collection,
-    /// Static wear levelling.
+    /// Static wear levelling moves cold data.
     Wear,
     /// Merges in which a log block becomes the data block as it is.
     SwitchMerge,
@@ -71,7 +71,7 @@ pub struct CauseCounts {
     pub oob_programs: u64,
     /// Copies inside the array.
     pub copies: u64,
-    /// Block erases.
+    /// Blocks erased for this cause.
     pub erases: u64,
 }
 

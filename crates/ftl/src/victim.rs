@@ -103,7 +103,8 @@ mod tests {
 
     #[test]
     fn the_emptiest_is_found_whatever_the_order_of_changes() {
-        let (blocks, pages) = (50u32, 16u32);
+        let blocks = 50u32;
+        let pages = 16u32;
         let mut buckets = Buckets::new(blocks, pages);
         let mut valid: Vec<Option<u32>> = vec![None; blocks as usize];
         for step in 0..20_000 {

@@ -36,17 +36,20 @@ fn a_hit_allocates_nothing() {
             },
         )
         .unwrap();
-        let (pages, mut page) = (u64::from(cache.capacity_pages()), [7; 2048]);
+        let pages = u64::from(cache.capacity_pages());
+        let mut page = [7; 2048];
         let place = |i| Lba(mix(1, mix(2, i) % pages) % 4_000 * 4);
         // Every slot is used once, so that the memory itself has its memory.
         (0..20 * pages).for_each(|i| cache.write(place(i), &page).unwrap());
-        let (region, before) = (Region::new(ALLOCATOR), *cache.counts());
+        let region = Region::new(ALLOCATOR);
+        let before = *cache.counts();
         for i in 0..10_000 {
             cache.write(place(i), &page).unwrap();
             cache.write(Lba(place(i).0 + 1), &page[..512]).unwrap();
             cache.read(place(i), &mut page).unwrap();
         }
-        let (change, counts) = (region.change(), cache.counts());
+        let change = region.change();
+        let counts = cache.counts();
         assert_eq!(
             (
                 counts.absorbed - before.absorbed,

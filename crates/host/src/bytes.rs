@@ -1,7 +1,7 @@
 //! A byte-addressed view of a disk: the clients of an export may ask for any extent, a device takes
 //! whole sectors.
 //!
-//! A partly covered sector is read, changed and written back. Whoever holds the view holds the
+//! A partly covered sector is read, changed and written back. The owner of the view owns the
 //! device, so nothing comes between the two.
 
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
@@ -12,7 +12,7 @@ const ZEROS: usize = 64 << 10;
 /// Whether zeroed sectors may be left without storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hole {
-    /// Discard them: cheapest.
+    /// Holes are allowed: discard them, which costs least.
     Allowed,
     /// Write zeros, so that a later write finds its space taken.
     Forbidden,
@@ -30,9 +30,9 @@ pub struct Bytes<D> {
 struct Cut {
     /// Up to the first boundary, less than a sector.
     head: u64,
-    /// First whole sector.
+    /// The first whole sector of the range.
     lba: Lba,
-    /// Whole sectors.
+    /// The number of whole sectors.
     body: u64,
     /// Behind the last boundary, less than a sector.
     tail: u64,
@@ -49,12 +49,12 @@ impl<D: BlockDevice> Bytes<D> {
         }
     }
 
-    /// The disk's shape.
+    /// Returns the shape of the disk.
     pub fn geometry(&self) -> &BlockGeometry {
         self.device.geometry()
     }
 
-    /// The device itself.
+    /// Returns the disk and drops the wrapper.
     pub fn into_inner(self) -> D {
         self.device
     }
@@ -151,7 +151,8 @@ impl<D: BlockDevice> Bytes<D> {
     }
 
     fn write_zeros(&mut self, lba: Lba, length: u64) -> Result<(), BlockError> {
-        let (mut lba, mut left) = (lba, length);
+        let mut lba = lba;
+        let mut left = length;
         while left > 0 {
             let chunk = left.min(self.zeros.len() as u64);
             self.device.write(lba, &self.zeros[..chunk as usize])?;
@@ -254,10 +255,8 @@ mod tests {
     fn trim_never_touches_a_partly_covered_sector() {
         for (offset, length) in extents() {
             let (mut disk, mut model) = filled();
-            let (first, last) = (
-                offset.next_multiple_of(SECTOR),
-                (offset + length) / SECTOR * SECTOR,
-            );
+            let first = offset.next_multiple_of(SECTOR);
+            let last = (offset + length) / SECTOR * SECTOR;
             if first < last {
                 model[first as usize..last as usize].fill(0);
             }

@@ -9,7 +9,7 @@ pub enum HostError {
     /// The text names no address.
     #[error("address {text:?}: found {found}, expected unix:/PATH, /PATH or HOST:PORT")]
     BadAddress {
-        /// The text.
+        /// The text that is no address.
         text: String,
         /// What it was taken for.
         found: String,
@@ -17,23 +17,23 @@ pub enum HostError {
     /// The server could not listen.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// Where.
+        /// The address of the listener.
         address: String,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The mount failed.
+    /// The operating system refused the mount.
     #[error("cannot mount on {}: {source}", dir.display())]
     Mount {
-        /// Where.
+        /// The path of the mount point.
         dir: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The mount point could not be released; it is still served.
     #[error("cannot unmount {}: {source}", dir.display())]
     Unmount {
-        /// Where.
+        /// The path of the mount point.
         dir: PathBuf,
         /// Why, `EBUSY` while a file below it is open.
         source: io::Error,
@@ -41,17 +41,17 @@ pub enum HostError {
     /// The session with the kernel's FUSE driver ended in an error.
     #[error("serving {}: {source}", dir.display())]
     Session {
-        /// Where.
+        /// The path of the mount point.
         dir: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A mounted file system could not write what nobody waited for, or could not be unmounted.
     #[error("the file system on {}: {why}", dir.display())]
     FileSystem {
-        /// Where.
+        /// The path of the mount point.
         dir: PathBuf,
-        /// Why.
+        /// The errno that the file system returned.
         why: nandlab_vfs::Errno,
     },
     /// The final flush failed: what clients wrote last may not be durable.

@@ -37,7 +37,7 @@ pub enum RecordError {
     Write {
         /// Lines handed to the writer, of which the last few may be missing.
         lines: u64,
-        /// The first failure.
+        /// The first write that failed.
         source: io::Error,
     },
     /// [`Recording::finish`] had been called before.
@@ -82,7 +82,7 @@ impl Recording {
         self.log().take().ok_or(RecordError::Finished)?.end()
     }
 
-    /// `None` when finished.
+    /// Returns the log; `None` once it is finished.
     fn log(&self) -> MutexGuard<'_, Option<Iolog>> {
         // A log that panicked half way holds a torn line at worst.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -112,7 +112,7 @@ impl Hook for Recording {
     }
 }
 
-/// The lines.
+/// The lines of a fio iolog.
 struct Iolog {
     out: BufWriter<Box<dyn Write + Send>>,
     file: String,
@@ -120,7 +120,7 @@ struct Iolog {
     started: Nanos,
     /// When the request in progress was issued.
     issued: Nanos,
-    /// Bytes.
+    /// Bytes of a disk sector.
     sector: u64,
     lines: u64,
     failure: Option<io::Error>,
@@ -142,7 +142,8 @@ impl Iolog {
         mut clock: Box<dyn FnMut() -> Nanos + Send>,
         sector: u32,
     ) -> Self {
-        let (out, started) = (BufWriter::with_capacity(64 << 10, writer), clock());
+        let out = BufWriter::with_capacity(64 << 10, writer);
+        let started = clock();
         let mut log = Self {
             out,
             file: file.into(),
@@ -173,8 +174,10 @@ impl Iolog {
             Op::Flush => "sync",
             Op::Remap => return,
         };
-        let (offset, bytes) = (request.lba.0 * self.sector, request.sectors * self.sector);
-        let (at, file) = (self.issued / 1000, std::mem::take(&mut self.file));
+        let offset = request.lba.0 * self.sector;
+        let bytes = request.sectors * self.sector;
+        let at = self.issued / 1000;
+        let file = std::mem::take(&mut self.file);
         self.line(format_args!("{at} {file} {action} {offset} {bytes}"));
         self.file = file;
     }
@@ -191,7 +194,8 @@ impl Iolog {
 
     fn end(mut self) -> Result<u64, RecordError> {
         self.issue();
-        let (at, file) = (self.issued / 1000, std::mem::take(&mut self.file));
+        let at = self.issued / 1000;
+        let file = std::mem::take(&mut self.file);
         self.line(format_args!("{at} {file} close"));
         let flushed = self.out.flush();
         match self.failure.map_or(flushed, Err) {
@@ -235,8 +239,9 @@ mod tests {
     }
 
     #[test]
-    fn what_the_device_served_is_told_in_bytes_and_microseconds() {
-        let (clock, shelf) = (Clock::new(), Shelf::default());
+    fn what_the_device_served_is_reported_in_bytes_and_microseconds() {
+        let clock = Clock::new();
+        let shelf = Shelf::default();
         clock.set(5_000_000);
         let (ram, probe) = watched_ram(512, 64);
         let time = clock.clone();
@@ -263,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_under_the_trace_is_told_at_the_end_and_hurts_no_request() {
+    fn a_full_disk_under_the_trace_is_reported_at_the_end_and_hurts_no_request() {
         let (mut disk, recording) = record(watched_ram(512, 64).0, Full, FILE, || 0).unwrap();
         for _ in 0..10_000 {
             disk.write(Lba(1), &[9; 512]).unwrap();

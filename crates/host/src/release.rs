@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
-/// Unmounts what is mounted on `dir`, which ends whoever serves it. Fails with
+/// Unmounts what is mounted on `dir`, which ends its server. Fails with
 /// [`HostError::Unmount`] while a file below is open.
 pub fn release(dir: &Path) -> Result<(), HostError> {
     let outcome = match unmount(dir, UnmountFlags::empty()) {
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_aborted_connection_is_an_end_and_other_failures_are_told() {
+    fn an_aborted_connection_is_an_end_and_other_failures_are_reported() {
         assert!(joined(Err(Errno::CONNABORTED.into())).is_ok());
         assert_eq!(
             joined(Err(Errno::IO.into())).unwrap_err().raw_os_error(),

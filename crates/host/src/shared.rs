@@ -32,7 +32,7 @@ impl SharedDisk {
         }
     }
 
-    /// The disk's shape.
+    /// Returns the shape of the disk.
     pub fn geometry(&self) -> &BlockGeometry {
         &self.geometry
     }

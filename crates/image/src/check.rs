@@ -1,7 +1,7 @@
 //! What is wrong with an image, in the words of its own format.
 //!
-//! *Promises.* Every structure is looked at, nothing is changed. *Knows nothing of* mending: see
-//! [`crate::edit`] for what a mount mends by itself.
+//! *Promises.* Every structure is looked at, nothing is changed. *Knows nothing of* repair: see
+//! [`crate::edit`] for the repairs of a mount.
 
 use crate::error::{ImageError, Result, Shown};
 use crate::flips::{Flips, flips};
@@ -16,7 +16,7 @@ use nandlab_vfs::report::{self, FINDINGS_MAX, Report};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// Something wrong.
+/// A deviation that the check found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// How much it matters.
@@ -25,7 +25,7 @@ pub struct Finding {
     /// Where it is, in bytes of the file system, or for UBI of the flash's data, where that is one
     /// place.
     pub offset: Option<u64>,
-    /// What it is.
+    /// The finding, in words.
     pub what: String,
     /// Whether contents may be missing because of it.
     #[serde(skip)]
@@ -47,7 +47,7 @@ impl Finding {
 /// What a check found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Checked {
-    /// The findings.
+    /// The findings in the order of their discovery.
     pub findings: Vec<Finding>,
     /// Findings beyond those that are kept.
     pub more: u64,
@@ -64,7 +64,7 @@ pub struct Checked {
 pub enum Verdict {
     /// All was looked at, and nothing is damaged.
     Sound,
-    /// Something is damaged.
+    /// At least one finding is damage.
     Damaged,
     /// Nothing is damaged in what was looked at, which was not all.
     NotLookedAt,
@@ -94,7 +94,6 @@ impl fmt::Display for Finding {
 }
 
 impl Checked {
-    /// Adds one.
     pub(crate) fn add(&mut self, finding: Finding) {
         if self.findings.len() < FINDINGS_MAX {
             self.findings.push(finding)
@@ -132,7 +131,7 @@ impl Checked {
         }
     }
 
-    /// The worst finding.
+    /// Returns the severity of the worst finding.
     pub fn worst(&self) -> Option<Severity> {
         self.findings.iter().map(|finding| finding.severity).max()
     }
@@ -264,8 +263,8 @@ fn features_of_ext4(volume: &Volume) -> Option<String> {
     (!features.is_empty()).then(|| format!("what features of ext4 add: {}", features.join(", ")))
 }
 
-/// Of a file system whose end is lacking: whatever cannot be had of its tree. What its structures
-/// say of each other cannot be told without all of them.
+/// Of a truncated file system: the unreadable parts of its tree. Its cross-references cannot be
+/// judged without all of them.
 fn check_short(volume: &mut Volume, checked: &mut Checked) -> Result<()> {
     let mut nothing = |_| {};
     let mut walk = volume.walk(true, &mut nothing)?;

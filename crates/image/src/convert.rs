@@ -1,10 +1,11 @@
 //! Dumps of flash with other spare areas: with, without, or with another layout or code.
 //!
-//! *Promises.* Each page's data and its user bytes (what the layout does not give to error
-//! correction or the bad-block marker) are carried over, bad blocks stay marked where the new
-//! layout has a place for it; memory is one page. With codes, data are corrected by the old one and
-//! protected by the new one. Data beyond correction are carried over as they are, without ECC
-//! bytes, so that they stay beyond correction, and counted. *Knows nothing of* what the pages hold.
+//! *Promises.* Each page's data and its user bytes are carried over. User bytes are those that the
+//! layout does not give to error correction or the bad-block marker. Bad blocks stay marked where
+//! the new layout has a place for it; memory is one page. With codes, data are corrected by the old
+//! one and protected by the new one. Data beyond correction are carried over as they are, without
+//! ECC bytes, so that they stay beyond correction, and counted. *Knows nothing of* what the pages
+//! hold.
 
 use crate::error::{ImageError, Result};
 use crate::file::ImageFile;
@@ -21,13 +22,13 @@ use std::path::Path;
 pub struct Converted {
     /// Pages that are not erased.
     pub pages: u64,
-    /// Blocks marked bad.
+    /// Blocks that are marked bad.
     pub bad: u64,
     /// Pages whose user bytes did not all find a place.
     pub cut: u64,
     /// Pages with flipped bits that were corrected.
     pub corrected: u64,
-    /// Pages beyond correction.
+    /// Pages with more flipped bits than the code corrects.
     pub failed: u64,
     /// The first of them.
     pub failed_pages: Vec<u32>,

@@ -16,7 +16,7 @@ const EXT: [(u64, u64); 3] = [
     (2048, 16_384 * 2048),
     (4096, 32_768 * 4096),
 ];
-/// FAT32's copy.
+/// Where FAT32 keeps the copy of its boot sector.
 const FAT: u64 = 6 * 512;
 const SECTOR: u64 = 512;
 

@@ -2,7 +2,7 @@
 //! gets the contents of short files read.
 //!
 //! *Promises.* What comes of it does not depend on the number of threads: losses are put in the
-//! order of the paths by whoever merges them, and of several failures the one of the earliest file
+//! order of the paths by the merging thread, and of several failures the one of the earliest file
 //! counts. So many files at most are open. *Knows nothing of* where contents go.
 
 use crate::error::{ImageError, Result, Shown};
@@ -18,13 +18,13 @@ use std::thread;
 
 /// Files and bytes that go to a thread at once, unless one file has more.
 const BATCH: (usize, u64) = (16, 512 * 1024);
-/// Batches that wait.
+/// The most batches in the queue.
 const WAITING: usize = 4;
 
 /// Threads that help a walk.
 #[derive(Clone, Copy)]
 pub struct Helpers<'a> {
-    /// How many.
+    /// The number of worker threads.
     pub threads: usize,
     /// Opens the image once more, for reading.
     pub open: &'a (dyn Fn() -> Result<Volume> + Sync),
@@ -50,7 +50,6 @@ pub(crate) struct Hands {
 }
 
 impl Hands {
-    /// Gives a file.
     pub fn give(&mut self, entry: Entry, fill: Box<dyn Fill>, held: Option<Held>) -> Result<()> {
         self.bytes = self.bytes.saturating_add(entry.size());
         self.batch.push(Job {
@@ -75,7 +74,7 @@ impl Hands {
     fn send(&mut self) -> Result<()> {
         self.bytes = 0;
         let sent = self.jobs.send(std::mem::take(&mut self.batch));
-        // What it was is known to whom it happened, and told in place of this.
+        // The thread that failed reports the cause in place of this.
         let told = ImageError::Call {
             path: Shown::path(b""),
             error: Errno::Io,
@@ -89,7 +88,7 @@ impl Hands {
     }
 }
 
-/// A failure, and whether it happened to a thread, which has told its cause.
+/// A failure, and whether a thread met it and has reported its cause.
 pub(crate) struct Failed {
     pub error: ImageError,
     pub explained: bool,

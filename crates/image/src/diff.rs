@@ -9,10 +9,10 @@ use crate::tree::{Data, Entry, Tree, order};
 use serde::Serialize;
 use std::cmp::Ordering;
 
-/// A difference.
+/// A difference between two trees.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// Where.
+    /// The path at which the trees differ.
     pub path: Shown,
     /// Only in the first, only in the second, or in both.
     pub side: Side,
@@ -29,7 +29,7 @@ pub enum Side {
     First,
     /// Only in the second.
     Second,
-    /// In both.
+    /// The entry is in both trees.
     Both,
 }
 
@@ -38,11 +38,11 @@ pub enum Side {
 pub struct Ignored {
     /// Times; without it to the nanosecond.
     pub times: bool,
-    /// Owners and permissions.
+    /// Ignores owners and permissions.
     pub owners: bool,
 }
 
-/// The differences of two settled trees.
+/// The differences of two ordered trees.
 pub fn diff(first: &Tree, second: &Tree, ignored: Ignored) -> Result<Vec<Difference>> {
     let (mut all, mut a, mut b) = (
         Vec::new(),

@@ -22,7 +22,7 @@ use std::thread;
 /// Directories are read by so many threads: to look at an entry takes the operating system's time.
 const THREADS: usize = 2;
 
-/// The tree below a directory, settled.
+/// The tree below a directory, in order.
 pub fn read(root: &Path) -> Result<Tree> {
     let mut tree = Tree::default();
     let metadata = fs::metadata(root).map_err(ImageError::file(root))?;
@@ -156,7 +156,7 @@ impl Scan {
     }
 }
 
-/// A thread at a directory: it goes even if it panics, and nobody waits for it forever.
+/// A thread at a directory: a panic wakes its waiters with an error.
 struct Busy<'a>(&'a Scan);
 
 impl Drop for Busy<'_> {

@@ -3,7 +3,8 @@
 //! *Promises.* Nothing outside the directory is made or changed, whatever names and links the tree
 //! has: each directory is opened by its name in the one above it, links are not followed, nothing
 //! that is there is replaced. Without privileges what only root may make or set (devices, owners,
-//! attributes of the system) is counted and told, not an error: an archive or a manifest keeps it.
+//! attributes of the system) is counted and reported, not an error: an archive or a manifest keeps
+//! it.
 
 use crate::error::{ImageError, Result, Shown};
 use crate::sink::{Bytes, Fill, Sink};

@@ -1,7 +1,7 @@
 //! The structures of an image where they lie, one after the other.
 //!
-//! *Promises.* Everything is told that stands there, sound or not, whether it counts or not; memory
-//! is one erase block. *Knows nothing of* what it means for the tree: that is a mount's business.
+//! *Promises.* Every structure is reported, sound or not, whether it counts or not; memory is one
+//! erase block. *Knows nothing of* what it means for the tree: that is a mount's business.
 
 use crate::detect::{Detected, FlashKind};
 use crate::error::{ImageError, Result, Shown};
@@ -18,18 +18,18 @@ use serde::Serialize;
 use std::fmt;
 use std::path::Path;
 
-/// One structure.
+/// One structure of a dump, such as a node or a header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Item {
     /// Where it is in the data of the flash or disk, in bytes.
     pub at: u64,
     /// Bytes of it; 0 where that has no meaning.
     pub len: u64,
-    /// What it is.
+    /// The type of the structure.
     pub kind: &'static str,
     /// Whether its checksums are right.
     pub sound: bool,
-    /// What it says.
+    /// The fields of the structure, as text.
     pub says: String,
 }
 

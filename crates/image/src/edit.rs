@@ -153,7 +153,7 @@ pub(crate) fn copy(from: &File, to: &File) -> io::Result<u64> {
     Ok(length)
 }
 
-/// What to do about an image without room that may not become longer.
+/// The advice for a full image that may not become longer.
 fn hinted(error: ImageError, may_grow: bool, is_part: bool) -> ImageError {
     match error {
         ImageError::Call {

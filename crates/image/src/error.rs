@@ -61,15 +61,15 @@ pub enum ImageError {
     /// The operating system refused.
     #[error("{}: {error}", path.display())]
     File {
-        /// The file.
+        /// The file that cannot be read or written.
         path: PathBuf,
-        /// Its words.
+        /// The error of the operating system.
         error: io::Error,
     },
     /// Nothing that is known begins anywhere in the image.
     #[error("{}: no known format: {tried}", path.display())]
     Unknown {
-        /// The image.
+        /// The path of the image.
         path: PathBuf,
         /// What was looked for.
         tried: String,
@@ -77,7 +77,7 @@ pub enum ImageError {
     /// A layer of the image cannot be opened.
     #[error("{layer}: {why}")]
     Open {
-        /// Which layer.
+        /// The layer that cannot be attached or mounted.
         layer: &'static str,
         /// What its reader says.
         why: String,
@@ -85,7 +85,7 @@ pub enum ImageError {
     /// A volume cannot be made.
     #[error("{format}: {why}")]
     Make {
-        /// The format.
+        /// The format that cannot be made.
         format: &'static str,
         /// What its maker says.
         why: String,
@@ -93,9 +93,9 @@ pub enum ImageError {
     /// The file system refused a call.
     #[error("{path}: {error}{}", if why.is_empty() { String::new() } else { format!(" ({why})") })]
     Call {
-        /// The entry.
+        /// The path of the entry.
         path: Shown,
-        /// What it said.
+        /// The errno that the file system returned.
         error: Errno,
         /// What lay behind that, if it is known.
         why: String,
@@ -103,11 +103,11 @@ pub enum ImageError {
     /// The format cannot hold an entry.
     #[error("{path}: {what} is {found}, expected {expected}")]
     Entry {
-        /// The entry.
+        /// The path of the entry.
         path: Shown,
         /// What is wrong with it.
         what: &'static str,
-        /// What it is.
+        /// The value that the entry has.
         found: String,
         /// What it may be.
         expected: String,
@@ -115,23 +115,23 @@ pub enum ImageError {
     /// A list of entries makes no sense.
     #[error("{}: line {line}: found {found:?}, expected {expected}", path.display())]
     Line {
-        /// The list.
+        /// The path of the list.
         path: PathBuf,
         /// Its line, from 1.
         line: usize,
-        /// What is there.
+        /// The text of the line.
         found: String,
-        /// What could be.
+        /// The form that a line has.
         expected: &'static str,
     },
     /// An archive makes no sense.
     #[error("{}: byte {offset}: {why}", path.display())]
     Archive {
-        /// The archive.
+        /// The path of the archive.
         path: PathBuf,
         /// Where the entry begins.
         offset: u64,
-        /// What is wrong.
+        /// The reason why it cannot be read.
         why: String,
     },
     /// Another program holds a lock on the image.
@@ -141,7 +141,7 @@ pub enum ImageError {
         path.display()
     )]
     Busy {
-        /// The image.
+        /// The path of the image.
         path: PathBuf,
     },
     /// A partition table makes no sense, or does not fit its medium.
@@ -150,9 +150,9 @@ pub enum ImageError {
     /// What was asked for cannot be.
     #[error("{what}: found {found}, expected {expected}")]
     Choice {
-        /// What was chosen.
+        /// The setting that was chosen.
         what: &'static str,
-        /// As what.
+        /// The value that was given.
         found: String,
         /// What it may be.
         expected: String,

@@ -52,12 +52,16 @@ fn wrong<T>(at: u64, found: impl fmt::Display, expected: &'static str) -> Result
 /// A token of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A node begins.
-    Begin { name: Vec<u8> },
-    /// A node ends.
+    Begin {
+        name: Vec<u8>,
+    },
     End,
     /// A property of the node that began last and has not ended.
-    Property { name: Vec<u8>, at: u64, len: u32 },
+    Property {
+        name: Vec<u8>,
+        at: u64,
+        len: u32,
+    },
 }
 
 /// A tree, and a place in it.
@@ -71,7 +75,6 @@ pub(crate) struct Fdt<'a, 'b> {
 }
 
 impl<'a, 'b> Fdt<'a, 'b> {
-    /// Reads the header.
     pub fn new(view: &'a mut View<'b>) -> Result<Self> {
         let field = |view: &mut View<'_>, at: u64| match view.be32(at) {
             Some(value) => Ok(value),

@@ -15,7 +15,7 @@ use std::path::Path;
 
 /// Bytes of a window.
 const WINDOW: usize = 32 * 1024;
-/// Windows.
+/// The number of windows in memory.
 const WINDOWS: usize = 32;
 /// No window of a file.
 const NONE: u64 = u64::MAX;
@@ -404,7 +404,7 @@ impl Backing for ImageFile {
         Ok(())
     }
 
-    /// In the file, as far as the operating system is concerned; whoever replaces a file by another
+    /// In the file, as far as the operating system is concerned; a program that replaces a file
     /// asks for more.
     fn sync(&mut self) -> Result<(), BackingError> {
         if self.writable {

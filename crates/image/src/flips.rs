@@ -22,7 +22,7 @@ pub struct Flips {
     pub pages: u64,
     /// Flipped bits that were corrected.
     pub bits: u64,
-    /// Pages beyond correction.
+    /// Pages with more flipped bits than the code corrects.
     pub failed: u64,
 }
 

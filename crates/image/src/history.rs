@@ -45,7 +45,7 @@ struct Version {
 }
 
 /// The longest path that an event shows whole: Linux's limit. A longer one begins at a directory
-/// that is told by its inode, so that deep directories take no more memory than wide ones.
+/// that is named by its inode, so that deep directories take no more memory than wide ones.
 const PATH_MAX: usize = 4096;
 
 /// Everything that was found.
@@ -59,18 +59,18 @@ pub struct History {
     pub damaged: u64,
 }
 
-/// Something that happened.
+/// A dated change that the medium still records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Event {
     /// When, in seconds since 1970, as the node says.
     pub time: u32,
-    /// To what.
+    /// The path of the changed entry.
     pub path: Shown,
-    /// Its inode.
+    /// The inode number of the entry.
     pub ino: u32,
     /// The version, of the directory for names, of the inode for contents.
     pub version: u32,
-    /// What.
+    /// The change, in words.
     pub what: String,
 }
 
@@ -79,15 +79,15 @@ pub struct Event {
 pub struct Deleted {
     /// The last name that is known.
     pub path: Shown,
-    /// Its inode.
+    /// The number of the deleted inode.
     pub ino: u32,
-    /// Bytes.
+    /// The length of the contents in bytes.
     pub size: u64,
     /// Time of its last version.
     pub mtime: u32,
-    /// Permissions.
+    /// The permission bits of the inode.
     pub mode: u16,
-    /// Owner and group.
+    /// The user and group id.
     pub owner: (u16, u16),
 }
 

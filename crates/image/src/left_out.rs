@@ -1,7 +1,7 @@
-//! Losses that no error of a read tells of.
+//! Losses that no error of a read reports.
 //!
 //! *Promises.* JFFS2 leaves damaged nodes out of its tree, as Linux does: each such loss that the
-//! medium tells of is listed, with the path of its file and the range of its bytes where these are
+//! medium reports is listed, with the path of its file and the range of its bytes where these are
 //! known. In a salvage, also what may be a loss: of JFFS2, writes that may have been interrupted,
 //! inodes without a name, and bytes that are no node; of other formats, each finding of a check
 //! that is more than a wrong count, since a chain or a block number that leads elsewhere reads
@@ -97,7 +97,7 @@ fn is_told(finding: &Finding, salvage: bool) -> bool {
         Finding::Unreachable { .. } | Finding::Gap { .. } => {
             salvage || finding.severity() == Severity::Damage
         }
-        // Told together.
+        // Findings that are reported together.
         Finding::Garbage { .. } | Finding::Page { .. } => false,
         _ => finding.severity() == Severity::Damage,
     };

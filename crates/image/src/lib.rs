@@ -11,14 +11,13 @@
 //!
 //! *Map.* `tree` what goes in: from `source` (`dir_in`, `tar_in`, `manifest`), changed by `table`,
 //! made to fit by `limits`; `make` images of it, by way of `target`, on the threads of `parallel`.
-//! `detect` what an image is, `volume` (with `flash`, and `copies` of superblocks) opens it,
-//! wherever its `place` is, over `file` and `overlay`, a `short` one as far as it is there; `walk`,
-//! with the threads of `crew`, goes through it into a `sink`: `dir_out`, `tar_out`, `manifest`.
-//! `known` what else begins at a byte, by name and size; `fdt` reads device trees for it and
-//! for `partitions`, the tables.
-//! `ubi` what UBI's headers say, `raw` a volume as it is. `words` of messages; `edit`, `check`,
-//! `remove`, `repair`, `diff`, `history`, `past`, `dump`, `convert`, `anew`, `ubinize` what else is
-//! done.
+//! `detect` finds the format of an image. `volume` (with `flash`, and `copies` of superblocks)
+//! opens it, wherever its `place` is, over `file` and `overlay`, a truncated one by `short`;
+//! `walk`, with the threads of `crew`, goes through it into a `sink`: `dir_out`, `tar_out`,
+//! `manifest`. `known` what else begins at a byte, by name and size; `fdt` reads device trees for
+//! it and for `partitions`, the tables. `ubi` what UBI's headers say, `raw` a volume as it is.
+//! `words` of messages; `edit`, `check`, `remove`, `repair`, `diff`, `history`, `past`, `dump`,
+//! `convert`, `anew`, `ubinize` what else is done.
 //!
 //! *Power loss.* A file that is made or changed is whole, or not there, or as it was.
 

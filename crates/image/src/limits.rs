@@ -19,9 +19,9 @@ pub struct Limits {
     pub name_max: usize,
     /// Bytes of a symbolic link's target; 0 for none at all.
     pub target_max: usize,
-    /// Owners and groups.
+    /// The greatest user or group id.
     pub id_max: u32,
-    /// Seconds of times.
+    /// The seconds that a timestamp can hold.
     pub seconds: RangeInclusive<i64>,
     /// Major and minor numbers; nothing where there are neither devices nor pipes nor sockets.
     pub device_max: Option<(u32, u32)>,
@@ -73,7 +73,7 @@ pub const EXT: Limits = Limits {
     owners: true,
 };
 
-/// F2FS.
+/// The limits of F2FS.
 pub const F2FS: Limits = Limits {
     name: "F2FS",
     name_max: 255,

@@ -2,7 +2,7 @@
 //!
 //! *Promises.* The choice is the user's where there is one to make: an image with several ranges
 //! that can be read is an error that names them. A range that is opened for writing is certain, or
-//! the doubt is told. *Knows nothing of* how a format is opened.
+//! the doubt is reported. *Knows nothing of* how a format is opened.
 
 use crate::copies;
 use crate::detect::{Detected, FlashKind, Shape, Unclear};
@@ -19,9 +19,9 @@ use std::path::Path;
 /// Which bytes of an image are meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// The first byte.
+    /// The first byte of the selection, if given.
     pub offset: Option<u64>,
-    /// How many bytes.
+    /// The length in bytes, if given.
     pub length: Option<u64>,
     /// The name of a range or a partition.
     pub partition: Option<String>,
@@ -29,12 +29,12 @@ pub struct Selection {
     pub mtdparts: Option<String>,
 }
 
-/// What is opened.
+/// An image together with the part of it that is opened.
 #[derive(Clone, Debug)]
 pub struct Located {
-    /// The bytes.
+    /// The bytes of the image that are opened.
     pub place: Place,
-    /// What they are.
+    /// The format that these bytes hold.
     pub detected: Detected,
     /// Why they must not be written as they were found.
     pub doubt: Option<String>,

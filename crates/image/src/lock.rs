@@ -1,9 +1,9 @@
 //! Locks on images, so that two programs never write one.
 //!
 //! *Promises.* A lock is on the file that the path names when it is given: an edit puts another
-//! file there, and whoever waited for the old one waits for the new one. A lock ends with its value
-//! or its process. Programs that take no locks are not kept out. *Knows nothing of* what is done to
-//! the image.
+//! file there, and a process that waited for the old one waits for the new one. A lock ends with
+//! its value or its process. Programs that take no locks are not kept out. *Knows nothing of* what
+//! is done to the image.
 
 use crate::error::{ImageError, Result};
 use rustix::fs::{FlockOperation, flock};
@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 
 /// An edit waits so long for another to end.
 pub const EDIT: Duration = Duration::from_secs(10);
-/// Between two attempts.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A locked image.
+/// A lock on an image file, held until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
     file: File,

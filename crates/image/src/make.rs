@@ -29,7 +29,7 @@ const WINDOW: usize = 24;
 const BATCH: usize = 64;
 const MIB: u64 = 1 << 20;
 
-/// What is made.
+/// The format of the image to make.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Format {
     /// JFFS2 on flash of this shape.
@@ -41,7 +41,7 @@ pub enum Format {
     },
     /// ext2, or ext3 with [`nandlab_ext::Format::journal`].
     Ext(nandlab_ext::Format),
-    /// F2FS.
+    /// An image of F2FS.
     F2fs(nandlab_f2fs::Format),
     /// FAT12, FAT16 or FAT32.
     Fat(nandlab_fat::Format),
@@ -141,7 +141,7 @@ pub fn nor_page(block: u64) -> u32 {
 
 /// How an image is made.
 pub struct Making<'a> {
-    /// What.
+    /// The format and its settings.
     pub format: Format,
     /// Bytes of the image; without, as many as it takes.
     pub size: Option<u64>,
@@ -163,18 +163,18 @@ impl std::fmt::Debug for Making<'_> {
     }
 }
 
-/// What was made.
+/// Counts of a finished image.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Made {
     /// Bytes of the image.
     pub bytes: u64,
-    /// Entries in it.
+    /// Entries that the image holds.
     pub entries: usize,
     /// What it does not hold.
     pub losses: Losses,
 }
 
-/// Makes an image of a settled tree at `to`.
+/// Makes an image of an ordered tree at `to`.
 pub fn make(mut tree: Tree, mut making: Making<'_>, to: &Path) -> Result<Made> {
     let losses = making.format.limits().fit(&mut tree, making.lossy)?;
     let _lock = Lock::target(to)?;
@@ -184,7 +184,7 @@ pub fn make(mut tree: Tree, mut making: Making<'_>, to: &Path) -> Result<Made> {
     Ok(made)
 }
 
-/// Makes an image of a settled tree in an empty file. Errors call the file `name`.
+/// Makes an image of an ordered tree in an empty file. Errors call the file `name`.
 pub(crate) fn make_in(
     file: &File,
     name: &Path,

@@ -19,7 +19,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// The first line.
+/// The first line of a manifest.
 pub const MAGIC: &[u8] = b"#mtree";
 
 /// A manifest that is being written.
@@ -135,7 +135,7 @@ fn line(entry: &Entry) -> String {
     text + "\n"
 }
 
-/// The tree that a manifest describes, settled. Contents are those of the files named by
+/// The tree that a manifest describes, in order. Contents are those of the files named by
 /// `contents=`, or else of the entries' own paths, below `root`.
 pub fn read(path: &Path, root: &Path) -> Result<Tree> {
     let text = fs::read(path).map_err(ImageError::file(path))?;
@@ -184,7 +184,7 @@ type Words = BTreeMap<Vec<u8>, Vec<u8>>;
 struct Reader<'a> {
     path: &'a Path,
     root: &'a Path,
-    /// What `/set` said.
+    /// The defaults that the last `/set` gave.
     defaults: Words,
     /// Where names without a slash belong.
     dir: Vec<u8>,

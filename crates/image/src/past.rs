@@ -16,16 +16,16 @@ use std::os::unix::fs::FileExt as _;
 pub struct Former {
     /// When its contents changed, in seconds since 1970.
     pub mtime: i64,
-    /// Its inode.
+    /// The inode number of that version.
     pub ino: u32,
     /// A number that tells versions apart and grows with time: of F2FS the checkpoint, of ext2 the
     /// time of the deletion.
     pub version: u32,
     /// Its name, if it is known.
     pub name: Shown,
-    /// Bytes.
+    /// The length of the contents in bytes.
     pub size: u64,
-    /// Permissions.
+    /// The permission bits of that version.
     pub mode: u16,
     /// Whether it is the version that counts.
     pub current: bool,

@@ -208,7 +208,7 @@ impl Place {
         }
     }
 
-    /// Adds erased bytes at the end of a file. A part of a file has no room to grow.
+    /// Adds erased bytes at the end of a file. A part of a file has no space to grow.
     pub(crate) fn extend(&self, at: u64, block: u64, blocks: u64) -> Result<()> {
         if let Some(part) = self.part {
             return Err(ImageError::Choice {

@@ -27,15 +27,15 @@ const TAIL: u64 = 4 << 20;
 /// What a range holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// 0xFF throughout.
+    /// All bytes are 0xFF.
     Erased,
-    /// Zeros throughout.
+    /// All bytes are zero.
     Zeros,
     /// Bytes of no known format.
     Unknown,
     /// A file system on a disk.
     Disk(DiskKind),
-    /// Flash.
+    /// A format that lies on flash.
     Flash(OnFlash),
     /// A format that is recognised, and not read further.
     Known(Known),
@@ -48,19 +48,19 @@ pub struct Range {
     pub name: String,
     /// Its bytes in the image, spare bytes included.
     pub part: Part,
-    /// What it holds.
+    /// The contents of the range.
     pub content: Content,
 }
 
 /// A range in words, for reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RangeReport {
-    /// Its name.
+    /// The name of the image or range.
     pub name: String,
     /// Its bytes in the image.
     #[serde(flatten)]
     pub part: Part,
-    /// The format.
+    /// The name of the format in it.
     pub format: String,
     /// What the format says of itself.
     pub says: String,
@@ -71,12 +71,12 @@ pub struct RangeReport {
 pub struct Ranges {
     /// How it is cut into pages.
     pub shape: Shape,
-    /// The ranges.
+    /// The ranges in ascending order.
     pub list: Vec<Range>,
 }
 
 impl Content {
-    /// The format's name.
+    /// Returns the name of the format, for reports.
     pub fn format(&self) -> &str {
         match self {
             Self::Erased => "erased",

@@ -1,11 +1,11 @@
 //! Repair: what a mount puts right by itself (journals, logs, orphans, volume tables), and what
 //! follows from something else and says something else.
 //!
-//! *Promises.* A copy beside the image is mended, checked again, and takes the image's place only
+//! *Promises.* A copy beside the image is repaired, checked again, and takes the image's place only
 //! where nothing is lost or in danger in it any more; otherwise the image stays as it is, and what
 //! was found in the copy tells why. Contents that are damaged are not made up:
 //! [`extract`](crate::walk) takes what is left of them. *Knows nothing of* what a format counts as
-//! wrong: that is its own check's and its own mending's business.
+//! wrong: its own check and its own repair see to that.
 
 use crate::check::{Checked, Finding, Severity, check};
 use crate::copies;
@@ -25,13 +25,13 @@ use serde::Serialize;
 use std::fs;
 use std::path::Path;
 
-/// Times that a volume is looked at: one mend may show the next.
+/// Times that a volume is looked at: one repair may show the next.
 const PASSES: usize = 12;
 
 /// What came of a repair.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Repaired {
-    /// What was wrong.
+    /// The check's findings before the repair.
     pub before: Checked,
     /// What was wrong with the copy in the end.
     pub after: Checked,
@@ -92,7 +92,7 @@ pub fn repair(path: &Path, opening: &Opening, now: Time) -> Result<Repaired> {
 }
 
 /// How many findings there are, the worst first. Those that were not kept may be anything. UBI's
-/// own work leaves notes: blocks that wait to be erased.
+/// own work leaves notes: blocks that are queued for an erase.
 fn weight(checked: &Checked) -> [u64; 3] {
     let count = |severity| {
         checked
@@ -129,7 +129,7 @@ fn hopeless(detected: Detected, short: bool) -> Option<&'static str> {
 }
 
 /// A mount that writes attaches UBI, recovers journals, and ends properly; then what is in the
-/// volume is mended.
+/// volume is repaired.
 fn mend_flash(located: Located, opening: &Opening, now: Time) -> Result<()> {
     let mut volume = Volume::located(located, opening, Access::Write)?;
     let failed = |error: Errno| ImageError::Open {

@@ -43,7 +43,7 @@ impl fmt::Display for Lack {
     }
 }
 
-/// What a disk lacks of the file system that it begins with; nothing where that is whole, or not
+/// The missing end of the file system on a truncated disk; `None` if it is whole, or not
 /// understood.
 pub(crate) fn lack(disk: &mut AnyDisk, kind: DiskKind) -> Option<Lack> {
     let geometry = *disk.geometry();
@@ -76,8 +76,8 @@ pub(crate) struct Short {
 }
 
 impl Short {
-    /// Makes the disk as long as its file system; gives it back as it is where so much is lacking
-    /// that its length is not believed.
+    /// Makes the disk as long as its file system; returns it as it is where so much is missing that
+    /// its length is not believed.
     pub fn new(disk: AnyDisk, lack: Lack) -> Result<Self, AnyDisk> {
         if lack.declared > BELIEVED.max(lack.there.saturating_mul(PART)) {
             return Err(disk);

@@ -1,8 +1,8 @@
 //! Where the entries of a tree go, one after the other, with their contents as they are read.
 //!
-//! *Promises.* No contents are ever in memory as a whole. Holes are told apart from data in steps
-//! of [`HOLE`] bytes, whatever the file system thinks of them. *Knows nothing of* where entries
-//! come from.
+//! *Promises.* No contents are ever in memory as a whole. Holes are distinguished from data in
+//! steps of [`HOLE`] bytes, whatever the file system thinks of them. *Knows nothing of* where
+//! entries come from.
 
 use crate::error::Result;
 use crate::tree::{Data, Entry};
@@ -22,7 +22,7 @@ pub trait Bytes {
     fn each(&mut self, take: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()>;
 }
 
-/// Takes entries.
+/// A target that takes the entries of a tree one by one.
 pub trait Sink {
     /// Takes one; directories come before what is in them, hard links behind what they name.
     fn put(&mut self, entry: &Entry, bytes: &mut dyn Bytes) -> Result<()>;
@@ -33,7 +33,7 @@ pub trait Sink {
         Ok(None)
     }
 
-    /// No more come.
+    /// Ends the target; no entry follows.
     fn finish(&mut self) -> Result<()>;
 }
 
@@ -101,7 +101,7 @@ pub fn parts(at: u64, data: &[u8]) -> Vec<(usize, usize)> {
 
 /// Contents that can be read at any place.
 pub trait ReadAt {
-    /// Bytes in all.
+    /// Returns the length in bytes.
     fn size(&self) -> u64;
 
     /// Where, from `at` on, something other than zeros may be, or the end.
@@ -200,7 +200,7 @@ impl<R: ReadAt> Bytes for Reading<R> {
     }
 }
 
-/// No contents.
+/// The contents of an empty file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nothing;
 
@@ -248,9 +248,9 @@ impl Bytes for Held {
 /// Contents in a file of the operating system.
 #[derive(Debug)]
 pub struct Stored<'a> {
-    /// Where they are.
+    /// The extents that hold the contents.
     pub data: &'a Data,
-    /// Bytes.
+    /// The length of the contents in bytes.
     pub size: u64,
 }
 

@@ -15,7 +15,7 @@ use std::path::Path;
 /// The most entries that a line makes.
 const COUNT_MAX: u32 = 65_536;
 
-/// Applies a table to a settled tree, which is settled again.
+/// Applies a table to an ordered tree and orders it again.
 pub fn apply(path: &Path, tree: &mut Tree) -> Result<()> {
     let text = fs::read_to_string(path).map_err(ImageError::file(path))?;
     for (number, line) in text.lines().enumerate() {

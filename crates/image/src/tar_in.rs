@@ -24,7 +24,7 @@ use tar::{EntryType, Header};
 /// The longest map of a sparse file that is read, in bytes.
 const MAP_MAX: u64 = 16 << 20;
 
-/// The tree in an archive, settled; `-` is standard input.
+/// The tree in an archive, in order; `-` is standard input.
 pub fn read(path: &Path) -> Result<Tree> {
     let failed = |error| ImageError::File {
         path: path.into(),
@@ -60,7 +60,7 @@ pub fn is_archive(path: &Path) -> Result<bool> {
     Ok(is_tar || head.starts_with(&[0x1F, 0x8B]))
 }
 
-/// The tree in an open archive, settled.
+/// The tree in an open archive, in order.
 pub fn of(file: File, path: &Path) -> Result<Tree> {
     let mut reader = Reader {
         file: Arc::new(file),

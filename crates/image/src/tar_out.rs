@@ -2,10 +2,11 @@
 //! tar, bsdtar and star.
 //!
 //! *Promises.* The same tree gives the same bytes. Kept are names and targets of any bytes and
-//! length, owners and times of any size, parts of seconds, attributes (`SCHILY.xattr.`), access
-//! lists (as attributes, and as text in `SCHILY.acl.` for tools that look there), holes (GNU's
-//! sparse format 1.0). Sockets are listed as losses: no type is theirs. With
-//! `SCHILY.filetype=socket` they come back here and in star; others make an empty file of them.
+//! length, owners and times of any size, and parts of seconds. Attributes are kept
+//! (`SCHILY.xattr.`), and access lists as attributes and as text (`SCHILY.acl.`, for tools that
+//! look there). Holes are kept in GNU's sparse format 1.0. Sockets are listed as losses: no type is
+//! theirs. With `SCHILY.filetype=socket` they come back here and in star; others make an empty file
+//! of them.
 
 use crate::error::{ImageError, Result};
 use crate::sink::{Bytes, Sink};
@@ -29,7 +30,7 @@ pub(crate) const ACLS: [(&[u8], &[u8]); 2] = [
 #[derive(Debug)]
 pub struct TarOut<W> {
     to: W,
-    /// For messages.
+    /// The path of the archive, for messages.
     path: PathBuf,
     records: Vec<u8>,
     /// What other tools will not find.

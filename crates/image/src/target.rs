@@ -13,11 +13,11 @@ use nandlab_jffs2::{Contents, Maker, Packer};
 use nandlab_mtd::Mtd;
 use nandlab_vfs::{Caller, Errno, FileSystem, FileType, Ino, NewNode, SetAttr, SetXattr, path};
 
-/// Takes a tree.
+/// A format that takes a tree entry by entry.
 pub trait Target {
     /// What a thread keeps to prepare contents.
     type Scratch;
-    /// Contents prepared.
+    /// Contents that a worker prepared.
     type Part: Send;
 
     /// How contents are prepared, on any thread: a part of a file that begins at a place.
@@ -25,10 +25,9 @@ pub trait Target {
         &self,
     ) -> impl Fn(&mut Self::Scratch, u64, Vec<u8>) -> Self::Part + Send + Sync + 'static;
 
-    /// A thread's own.
+    /// Returns the buffers of one worker thread.
     fn scratch() -> Self::Scratch;
 
-    /// Takes an entry.
     fn entry(&mut self, entry: &Entry) -> Result<()>;
 
     /// Takes the next part of the contents of the entry before.
@@ -292,7 +291,6 @@ pub struct Jffs2Target<M> {
 }
 
 impl<M: Mtd> Jffs2Target<M> {
-    /// Erases the medium.
     pub fn new(mtd: M, choices: &nandlab_jffs2::Format) -> Result<Self> {
         Ok(Self {
             maker: Maker::new(mtd, choices).map_err(refused)?,

@@ -20,33 +20,33 @@ pub const PATH_MAX: usize = 4096;
 /// What an entry is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node {
-    /// Names.
+    /// A directory, whose entries follow in the tree.
     Directory,
-    /// So many bytes.
+    /// A regular file with contents.
     File {
-        /// How many.
+        /// The length of the contents in bytes.
         size: u64,
     },
-    /// A path.
+    /// A symbolic link with its target.
     Symlink {
-        /// Where it points.
+        /// The path that the link leads to.
         target: Vec<u8>,
     },
     /// One more name of another entry, which is no directory.
     Link {
-        /// Its path.
+        /// The path of the first name of the same inode.
         to: Vec<u8>,
     },
-    /// A named pipe.
+    /// A named pipe without contents.
     Fifo,
-    /// A socket's name.
+    /// The name of a socket, without contents.
     Socket,
-    /// A character device.
+    /// A character device with its numbers.
     Character {
         /// Major and minor number.
         device: (u32, u32),
     },
-    /// A block device.
+    /// A block device with its numbers.
     Block {
         /// Major and minor number.
         device: (u32, u32),
@@ -82,17 +82,17 @@ pub type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
 pub struct Entry {
     /// From the root, `a/b`; empty for the root itself.
     pub path: Vec<u8>,
-    /// What it is.
+    /// The type of the entry, with the fields of that type.
     pub node: Node,
     /// Permission bits: 12 bits.
     pub mode: u16,
-    /// Owner.
+    /// The user id of the owner.
     pub uid: u32,
-    /// Group.
+    /// The group id of the owner.
     pub gid: u32,
     /// When the contents last changed.
     pub mtime: Time,
-    /// Extended attributes.
+    /// The extended attributes of the entry.
     pub xattrs: Xattrs,
 }
 
@@ -110,7 +110,7 @@ impl Entry {
         }
     }
 
-    /// The last component.
+    /// Returns the last component of the path.
     pub fn name(&self) -> &[u8] {
         self.path
             .rsplit(|byte| *byte == b'/')
@@ -135,7 +135,7 @@ pub struct Extent {
     pub at: u64,
     /// Where it is in what they are read from.
     pub from: u64,
-    /// Bytes.
+    /// The length of the extent in bytes.
     pub len: u64,
 }
 
@@ -289,7 +289,7 @@ pub fn normal(path: &[u8]) -> std::result::Result<Vec<u8>, &'static str> {
 }
 
 impl Tree {
-    /// Adds an entry.
+    /// Adds an entry with its contents.
     pub fn push(&mut self, entry: Entry, data: Data) {
         self.entries.push((entry, data));
     }
@@ -299,7 +299,7 @@ impl Tree {
         self.entries.iter().map(|(entry, _)| entry.size()).sum()
     }
 
-    /// The entry of a path, once the tree is settled.
+    /// The entry of a path, once the tree is in order.
     pub fn find(&mut self, path: &[u8]) -> Option<&mut Entry> {
         let found = self
             .entries

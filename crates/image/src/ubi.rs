@@ -25,9 +25,9 @@ pub(crate) const BLOCKS_ADDED_MAX: u64 = 65_536;
 /// A physical block that holds, or once held, a logical one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// The physical block.
+    /// The number of the physical erase block.
     pub peb: u32,
-    /// Its header.
+    /// The block's volume identifier header.
     pub vid: VidHeader,
     /// Whether the data have the checksum that the header promises; nothing where it promises none.
     pub sound: Option<bool>,
@@ -47,9 +47,9 @@ pub(crate) struct Owner {
 pub struct Version {
     /// Counts all headers that were written.
     pub sequence: u64,
-    /// The volume.
+    /// The id of the volume.
     pub volume: u32,
-    /// The logical block.
+    /// The number of the logical erase block.
     pub leb: u32,
     /// Where it lies in the data of the flash, in bytes.
     pub offset: u64,
@@ -64,13 +64,13 @@ pub struct Version {
 pub struct Survey {
     /// Where everything lies in a block.
     pub shape: Shape,
-    /// The volumes of the table; where no table is left, those that blocks tell of.
+    /// The volumes of the table; where no table is left, those that blocks name.
     pub volumes: BTreeMap<u32, Record>,
     /// The number that all blocks of the image have.
     pub image_seq: u32,
     /// Erase counters: least and greatest.
     pub erases: (u32, u32),
-    /// What is wrong.
+    /// The findings of the survey.
     pub checked: Checked,
     /// By volume and logical block, newest first.
     held: BTreeMap<(u32, u32), Vec<Held>>,
@@ -486,7 +486,7 @@ impl Survey {
         })
     }
 
-    /// Bad blocks.
+    /// Returns the numbers of the bad blocks.
     pub fn bad(&self) -> &[u32] {
         &self.bad
     }

@@ -44,7 +44,7 @@ impl Volume {
                 self.unsupported = Some(error.to_string());
                 return Ok(());
             }
-            // What lies around it can still be told.
+            // The layers around it can still be reported.
             Err(error) if opening.salvage => {
                 self.troubles.push(format!("{NAME}: {error}"));
                 return Ok(());

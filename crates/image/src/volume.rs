@@ -38,9 +38,9 @@ pub(crate) fn lent(disk: &mut AnyDisk) -> Box<dyn BlockDevice + '_> {
 /// What may be done to the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Nothing.
+    /// Reads only; the image stays as it is.
     Read,
-    /// Changes.
+    /// Reads and writes the image.
     Write,
 }
 
@@ -75,13 +75,13 @@ pub enum Layer {
         oob: u32,
         /// Data bytes of an erase block.
         block: u32,
-        /// Erase blocks.
+        /// The number of erase blocks.
         blocks: u32,
         /// Who owns which spare bytes.
         oob_layout: Option<&'static str>,
         /// The error-correcting code of the spare bytes.
         ecc: Option<String>,
-        /// Blocks marked bad.
+        /// The numbers of the blocks marked bad.
         bad: Vec<u32>,
     },
     /// UBI with its volumes.
@@ -94,7 +94,7 @@ pub enum Layer {
         erases: (u32, u32),
         /// Whether it has UBIL's log.
         log: bool,
-        /// Its volumes.
+        /// The volumes of the UBI device.
         volumes: Vec<UbiVolume>,
     },
     /// NFTL as a disk.
@@ -104,61 +104,61 @@ pub enum Layer {
     },
     /// A translation layer of this project as a disk.
     Translation {
-        /// Which layer.
+        /// The name of the translation layer.
         name: &'static str,
         /// Bytes of the disk.
         bytes: u64,
     },
-    /// JFFS2.
+    /// A JFFS2 file system.
     Jffs2 {
-        /// The byte order.
+        /// The byte order of its nodes: `little` or `big`.
         endian: &'static str,
         /// How bytes get onto it.
         medium: &'static str,
     },
-    /// ext2 or ext3.
+    /// An ext2 or ext3 file system.
     Ext {
         /// Whether there is a journal.
         journal: bool,
         /// Bytes of a block.
         block: u32,
-        /// Blocks.
+        /// The number of blocks in the volume.
         blocks: u32,
-        /// Inodes.
+        /// The number of inodes in the volume.
         inodes: u32,
     },
-    /// F2FS.
+    /// An F2FS file system.
     F2fs {
         /// Segments of 2 MiB for contents.
         segments: u32,
     },
-    /// FAT.
+    /// A FAT file system.
     Fat {
         /// Bits of a table entry.
         bits: u8,
         /// Bytes of a cluster.
         cluster: u32,
-        /// Clusters.
+        /// The number of clusters.
         clusters: u32,
     },
-    /// squashfs.
+    /// A squashfs file system.
     Squashfs {
         /// How its blocks are packed.
         compressor: &'static str,
         /// Bytes of a block.
         block: u32,
-        /// Inodes.
+        /// The number of inodes.
         inodes: u32,
         /// Bytes of the whole.
         bytes: u64,
     },
-    /// UBIFS.
+    /// A UBIFS file system.
     Ubifs {
         /// The version of the format.
         format: u32,
         /// Bytes of a logical block.
         leb: u32,
-        /// Logical blocks.
+        /// The number of logical erase blocks.
         lebs: u32,
         /// The compressor of new files.
         compressor: &'static str,
@@ -172,11 +172,11 @@ pub enum Layer {
 /// A volume of UBI.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct UbiVolume {
-    /// Its number.
+    /// The id of the volume.
     pub id: u32,
-    /// Its name.
+    /// The name in the volume table.
     pub name: String,
-    /// Static or dynamic.
+    /// The volume type: `static` or `dynamic`.
     pub kind: &'static str,
     /// Logical erase blocks that are kept for it, and how many of them have contents.
     pub lebs: (u32, u32),
@@ -190,21 +190,21 @@ pub struct UbiVolume {
 
 /// A mounted file system of any format.
 pub enum Mounted {
-    /// JFFS2.
+    /// A JFFS2 file system on flash.
     Jffs2(Box<Jffs2<AnyMtd>>),
-    /// ext2 and ext3.
+    /// An ext2 or ext3 file system.
     Ext(Box<Ext<AnyDisk>>),
-    /// F2FS.
+    /// An F2FS file system.
     F2fs(Box<F2fs<AnyDisk>>),
-    /// FAT.
+    /// A FAT file system.
     Fat(Box<Fat<AnyDisk>>),
-    /// squashfs.
+    /// A squashfs file system.
     Squashfs(Box<Squashfs<AnyDisk>>),
-    /// UBIFS.
+    /// A UBIFS file system on a UBI volume.
     Ubifs(Box<Ubifs<AnyLebs>>),
 }
 
-/// An image opened.
+/// A mounted image with the layers below it.
 pub struct Volume {
     /// From the file upwards.
     pub layers: Vec<Layer>,
@@ -216,7 +216,7 @@ pub struct Volume {
     pub unrecovered: Option<String>,
     /// Whether a journal was recovered in the overlay: in the image it is not.
     pub recovered: bool,
-    /// What the image lacks of the file system; nothing if that is whole.
+    /// The missing end of a truncated image; `None` if it is whole.
     pub lack: Option<Lack>,
     /// What was wrong with layers that were opened all the same.
     pub troubles: Vec<String>,
@@ -303,7 +303,7 @@ impl Volume {
         }
     }
 
-    /// The file system.
+    /// Returns the mounted file system.
     pub fn fs(&mut self) -> Result<&mut dyn FileSystem> {
         let path = self.place.path();
         match &mut self.mounted {
@@ -337,7 +337,7 @@ impl Volume {
     /// squashfs and UBIFS compress and bound files themselves.
     fn limit(&self) -> u64 {
         let there = self.place.raw().map_or(u64::MAX, |bytes| bytes.len());
-        // Of what is lacking, no more is believed than there is of the rest, a few times.
+        // The missing part is believed up to a few times the length of the rest.
         let len = self
             .lack
             .map_or(there, |lack| lack.declared.min(there.saturating_mul(16)));
@@ -406,7 +406,7 @@ impl Volume {
         };
         let (layer, mounted) = match mount(disk, kind, access == Access::Read) {
             Ok(mounted) => mounted,
-            // What lies around it can still be told.
+            // The layers around it can still be reported.
             Err(why) if opening.salvage => {
                 if self.unsupported.is_none() {
                     self.troubles.push(why);
@@ -443,7 +443,7 @@ impl Volume {
             self.troubles.push(refusal.why);
             if let Some(what) = what {
                 self.troubles.push(what);
-                // The copy may tell of another length.
+                // The copy may state another length.
                 disk = self.lengthened(disk, kind);
             }
         }
@@ -472,7 +472,7 @@ impl Volume {
     }
 }
 
-/// Refuses to write where a part of the file system is lacking.
+/// Refuses to write a truncated file system.
 fn whole(mut disk: AnyDisk, kind: DiskKind) -> Result<AnyDisk> {
     if kind == DiskKind::Squashfs {
         let why = "it is a read-only format; extract it, and make a new image with mksquashfs";

@@ -1,9 +1,9 @@
 //! A mounted file system as entries.
 //!
 //! *Promises.* Each name once, in the order of the paths, with everything its inode holds. Names
-//! that no directory can hold, a directory met twice, and what cannot be read is an error, or with
-//! [`Walk::salvage`] a loss that is reported, and the rest goes on: of a file's contents what can
-//! be read comes, what cannot becomes a hole.
+//! that no directory can hold, a directory met twice, and unreadable parts are errors. With
+//! [`Walk::salvage`] each is a loss that is reported, and the rest goes on: of a file's contents
+//! what can be read comes, what cannot becomes a hole.
 
 use crate::crew::{self, Hands, Helpers};
 use crate::error::{ImageError, Result, Shown, has_cause};
@@ -27,12 +27,12 @@ const LOSSES_MAX: usize = 10_000;
 /// Something that was not to be had.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Loss {
-    /// Of which entry.
+    /// The path of the entry that lost something.
     pub path: Shown,
     /// Where what could not be had lies, in bytes of the disk or flash that holds the file system,
     /// if that is one place: the first of it.
     pub offset: Option<u64>,
-    /// What, and why.
+    /// The loss and its reason, in words.
     pub what: String,
 }
 
@@ -45,14 +45,14 @@ impl fmt::Display for Loss {
 /// Everything that was not to be had.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Losses {
-    /// One by one.
+    /// The losses in the order in which they occurred.
     pub list: Vec<Loss>,
     /// Beyond the most that are listed.
     pub more: u64,
 }
 
 impl Losses {
-    /// Adds one.
+    /// Records a loss of an entry.
     pub fn add(&mut self, path: &[u8], what: impl Into<String>) {
         self.add_at(path, None, what);
     }
@@ -92,7 +92,7 @@ pub struct Walk<'a> {
     pub fs: &'a mut dyn FileSystem,
     /// What cannot be read is a loss instead of an error.
     pub salvage: bool,
-    /// What was lost.
+    /// The losses that the walk met.
     pub losses: Losses,
     /// Bytes that are read of a file at most: more than an image can hold is a circle in it.
     pub(crate) limit: u64,
@@ -382,8 +382,8 @@ pub(crate) struct How {
     pub limit: u64,
 }
 
-/// Gives an inode's contents to whoever takes them; what is lost is noted, and the buffer may have
-/// been used before.
+/// Passes an inode's contents to the sink; what is lost is noted, and the buffer may have been used
+/// before.
 fn give<T>(
     fs: &mut dyn FileSystem,
     attr: &Attr,
@@ -498,8 +498,8 @@ impl Contents<'_> {
         Ok(())
     }
 
-    /// Contents may be read twice, and what is lost of them is told once; of what adjoins, why the
-    /// first was.
+    /// Contents may be read twice, and what is lost of them is reported once; of what adjoins, why
+    /// the first was.
     fn lose(
         &mut self,
         from: u64,
@@ -579,7 +579,7 @@ impl ReadAt for Contents<'_> {
             });
             return self.attr.size;
         }
-        // What cannot be told is read, which tells.
+        // Reading decides where the finding does not.
         self.fs.next_data(self.attr.ino, at).unwrap_or(at)
     }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 /// A run of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Part {
-    /// The first byte.
+    /// The offset of the part's first byte.
     pub at: u64,
     /// How many there are.
     pub len: u64,

@@ -113,7 +113,7 @@ impl<D: BlockDevice> Blocks<D> {
         self.write(self.map.home(log), data)
     }
 
-    /// Sends down what waits.
+    /// Writes the buffered neighbours to the device.
     pub fn submit(&mut self) -> Result<(), BlockError> {
         if self.waiting.is_empty() {
             return Ok(());
@@ -125,7 +125,6 @@ impl<D: BlockDevice> Blocks<D> {
         outcome
     }
 
-    /// Makes everything durable.
     pub fn flush(&mut self) -> Result<(), BlockError> {
         self.submit()?;
         self.device.flush()

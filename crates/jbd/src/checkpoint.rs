@@ -2,10 +2,10 @@
 //! (`fs/jbd/checkpoint.c`).
 //!
 //! *Promises.* A transaction leaves the log only when all its blocks are durable at home or
-//! superseded by later transactions in the log, and its room is taken again only when the
-//! superblock that says so is durable. Unlike Linux, no commit is forced for a block that the
-//! running transaction has changed again: its committed version is still there to be written.
-//! *Knows nothing of* how transactions commit.
+//! superseded by later transactions in the log. Its space is used again only when the superblock
+//! that says so is durable. Unlike Linux, no commit is forced for a block that the running
+//! transaction has changed again: its committed version is still there to be written. *Knows
+//! nothing of* how transactions commit.
 
 use crate::{Checkpoint, Journal, JournalError, Tid};
 use nandlab_block::BlockDevice;
@@ -74,7 +74,7 @@ impl<D: BlockDevice> Journal<D> {
             .saturating_sub(promised.saturating_sub(taken))
     }
 
-    /// Waits for room in the log: takes transactions out of it from the oldest on.
+    /// Frees space in the log: takes transactions out of it from the oldest on.
     pub(crate) fn make_room(&mut self, needed: u32) -> Result<(), JournalError> {
         if self.room() >= needed {
             return Ok(());
@@ -104,7 +104,8 @@ impl<D: BlockDevice> Journal<D> {
     pub(crate) fn write_home(&mut self, most: usize) -> Result<usize, JournalError> {
         let late = self.options.checkpoint == Checkpoint::RemapLate;
         let remapped = if late { self.remap_finished(most)? } else { 0 };
-        let (most, mut written) = (most.saturating_sub(remapped), 0);
+        let most = most.saturating_sub(remapped);
+        let mut written = 0;
         for index in 0..self.finished.len() {
             while let Some(block) = self.finished[index]
                 .blocks
@@ -112,19 +113,24 @@ impl<D: BlockDevice> Journal<D> {
                 .copied()
                 .filter(|_| written < most)
             {
-                let Some(dirty) = self.dirty.remove(&block) else {
-                    return Err(JournalError::Internal("a dirty block is nowhere"));
-                };
-                self.blocks.write(block, &dirty.data)?;
-                self.unflushed = true;
-                self.finished[index].blocks.remove(&block);
-                self.clean.insert(block, dirty.data);
+                self.write_block_home(index, block)?;
                 written += 1;
             }
         }
         self.tally.checkpointed += written as u64;
         self.blocks.submit()?;
         Ok(remapped + written)
+    }
+
+    fn write_block_home(&mut self, index: usize, block: u64) -> Result<(), JournalError> {
+        let Some(dirty) = self.dirty.remove(&block) else {
+            return Err(JournalError::Internal("a dirty block is nowhere"));
+        };
+        self.blocks.write(block, &dirty.data)?;
+        self.unflushed = true;
+        self.finished[index].blocks.remove(&block);
+        self.clean.insert(block, dirty.data);
+        Ok(())
     }
 
     /// Takes the oldest transactions that need nothing more out of the log.
@@ -171,7 +177,7 @@ impl<D: BlockDevice> Journal<D> {
 
     /// A later transaction has a newer version of the block, or has revoked it: nobody needs this
     /// one any more.
-    pub(crate) fn settle(&mut self, block: u64) {
+    pub(crate) fn supersede(&mut self, block: u64) {
         if let Some(dirty) = self.dirty.remove(&block)
             && let Some(owner) = self
                 .finished

@@ -251,7 +251,7 @@ impl<D: BlockDevice> Journal<D> {
         homes
             .iter()
             .chain(&revoked)
-            .for_each(|block| self.settle(*block));
+            .for_each(|block| self.supersede(*block));
         revoked
             .iter()
             .for_each(|block| drop(self.clean.remove(*block)));

@@ -6,7 +6,7 @@ use nandlab_block::BlockError;
 /// Why a journal could not be made, loaded or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JournalError {
-    /// The device failed.
+    /// The device below refused a request.
     #[error("device: {0}")]
     Device(#[from] BlockError),
     /// A field of the journal's superblock makes no sense.
@@ -16,7 +16,7 @@ pub enum JournalError {
         offset: usize,
         /// What it is called.
         field: &'static str,
-        /// What it says.
+        /// The value that the field holds.
         found: u32,
         /// What it may say.
         expected: &'static str,
@@ -50,7 +50,7 @@ pub enum JournalError {
     RevokeCount {
         /// The revoke block, as a block of the journal.
         log: u32,
-        /// What it says.
+        /// The value that the field holds.
         found: u32,
         /// Bytes of a block.
         most: u32,
@@ -86,7 +86,7 @@ pub enum JournalError {
     /// The caller named a block that the device does not have, or that a tag cannot hold.
     #[error("block {block}, expected one below {blocks}")]
     Block {
-        /// The block.
+        /// The block that the call named.
         block: u64,
         /// Blocks that can be named.
         blocks: u64,
@@ -94,7 +94,7 @@ pub enum JournalError {
     /// The caller's data is not one block long.
     #[error("{found} bytes for one block, expected {expected}")]
     Length {
-        /// Bytes given.
+        /// The length that the caller passed, in bytes.
         found: usize,
         /// Bytes of a block.
         expected: u32,
@@ -102,7 +102,7 @@ pub enum JournalError {
     /// One handle asks for more than a transaction may hold: a quarter of the journal.
     #[error("a handle of {credits} credits, expected at most {most}, a quarter of the journal")]
     TooLarge {
-        /// Credits asked for.
+        /// The credits that the caller asked for.
         credits: u32,
         /// Credits of a whole transaction.
         most: u32,
@@ -117,22 +117,22 @@ pub enum JournalError {
     /// stopped.
     #[error("{handles} open handles keep the running transaction from committing")]
     Busy {
-        /// How many.
+        /// Handles that are still open.
         handles: u32,
     },
     /// The handle does not belong to the running transaction.
     #[error("a handle of transaction {handle} was used in {running:?}")]
     Stale {
-        /// The handle's transaction.
+        /// The transaction that the handle belongs to.
         handle: Tid,
-        /// The running transaction.
+        /// The transaction that is running, if any.
         running: Option<Tid>,
     },
     /// Plain data was to be written to a block of which the journal still holds a version: it has
     /// to be forgotten, or revoked in a transaction that has committed.
     #[error("block {block} still belongs to the journal, expected one that does not")]
     Journaled {
-        /// The block.
+        /// The block that the journal already holds.
         block: u64,
     },
     /// An earlier write failed; nothing is written any more.

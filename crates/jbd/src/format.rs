@@ -116,7 +116,8 @@ pub(crate) fn descriptor(
     tags: impl ExactSizeIterator<Item = Tag>,
 ) {
     begin(block, kind::DESCRIPTOR, tid);
-    let (last, mut at) = (tags.len().saturating_sub(1), HEADER);
+    let last = tags.len().saturating_sub(1);
+    let mut at = HEADER;
     for (index, tag) in tags.enumerate() {
         let escape = if tag.escaped { ESCAPE } else { 0 };
         let same = if index > 0 { SAME_UUID } else { 0 };
@@ -160,7 +161,8 @@ pub(crate) fn revokes(block: &mut [u8], tid: Tid, blocks: impl Iterator<Item = u
 
 /// The blocks that a revoke block names; `log` is where it lies.
 pub(crate) fn revoked(block: &[u8], log: u32) -> Result<impl Iterator<Item = u32>, JournalError> {
-    let (found, most) = (word(block, HEADER), block.len() as u32);
+    let found = word(block, HEADER);
+    let most = block.len() as u32;
     if !(REVOKE_HEADER as u32..=most).contains(&found) {
         return Err(JournalError::RevokeCount { log, found, most });
     }
@@ -442,7 +444,8 @@ mod tests {
 
     #[test]
     fn transactions_are_compared_across_the_wrap() {
-        let (last, first) = (Tid(u32::MAX), Tid(0));
+        let last = Tid(u32::MAX);
+        let first = Tid(0);
         assert_eq!(last.next(), first);
         assert!(last.is_before(first) && !first.is_before(last) && !first.is_before(first));
     }

@@ -1,6 +1,6 @@
 //! Changes, in handles: what a file system calls while it works.
 //!
-//! *Promises.* A handle's changes are all in one transaction. Room for them in the log is found
+//! *Promises.* A handle's changes are all in one transaction. Space for them in the log is found
 //! before the handle begins, by committing and checkpointing if need be; none of the other calls
 //! writes anything. *Knows nothing of* the log's layout.
 
@@ -45,7 +45,7 @@ impl<D: BlockDevice> Journal<D> {
         })
     }
 
-    /// Adds credits to a handle if its transaction has room for them; whether it had. If not, the
+    /// Adds credits to a handle if its transaction has space for them; whether it had. If not, the
     /// caller brings its changes to a point where a crash may fall and [restarts](Self::restart).
     pub fn extend(&mut self, handle: &mut Handle, credits: u32) -> Result<bool, JournalError> {
         self.check_power()?;
@@ -200,7 +200,8 @@ impl<D: BlockDevice> Journal<D> {
     }
 
     fn check_length(&self, data: &[u8]) -> Result<(), JournalError> {
-        let (found, expected) = (data.len(), self.block_size());
+        let found = data.len();
+        let expected = self.block_size();
         if found == expected as usize {
             Ok(())
         } else {

@@ -31,20 +31,20 @@ pub const COMMIT_INTERVAL: Nanos = 5_000_000_000;
 /// How committed blocks come home.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checkpoint {
-    /// By writing them, when room in the log is needed or the caller asks for it.
+    /// By writing them, when free space in the log is needed or the caller asks for it.
     #[default]
     Copy,
     /// By [`remap`](BlockDevice::remap), at the end of each commit. Where the device answers
     /// "unsupported" to a transaction, that one's are written; where it answers so to a single
     /// block, all are from then on.
     Remap,
-    /// By `remap` too, but when room in the log is needed or the caller asks for it: of each block
-    /// then only the newest version, of many transactions at once.
+    /// By `remap` too, but when free space in the log is needed or the caller asks for it: of each
+    /// block then only the newest version, of many transactions at once.
     RemapLate,
 }
 
 with_defaults! {
-    /// The caller's choices.
+    /// The settings of a journal that a caller chooses.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Options {
         /// How committed blocks come home.
@@ -68,17 +68,17 @@ with_defaults! {
 pub struct Tally {
     /// Transactions that took a place in the log.
     pub commits: u64,
-    /// Ordered data.
+    /// Blocks of ordered data written before a commit.
     pub ordered: u64,
     /// Copies of blocks in the log.
     pub logged: u64,
     /// Descriptor, revoke and commit blocks.
     pub control: u64,
-    /// Superblocks.
+    /// Writes of the journal's superblock.
     pub superblocks: u64,
-    /// Blocks written home.
+    /// Blocks that checkpoints wrote to their home location.
     pub checkpointed: u64,
-    /// Blocks remapped home.
+    /// Blocks that `remap` moved to their home location.
     pub remapped: u64,
 }
 
@@ -167,13 +167,16 @@ impl<D: BlockDevice> Journal<D> {
         let recovery = recover(&mut blocks, &mut sb, &options)?;
         let next = sb.sequence().next();
         let scratch = vec![0; block_size as usize];
-        let (finished, dirty, clean) = (
-            VecDeque::new(),
-            BTreeMap::new(),
-            Lru::new(options.clean_blocks),
-        );
-        let (unflushed, aborted, sb_changed, tally) = (false, false, false, Tally::default());
-        let (running, committing, tail) = (None, None, next);
+        let finished = VecDeque::new();
+        let dirty = BTreeMap::new();
+        let clean = Lru::new(options.clean_blocks);
+        let unflushed = false;
+        let aborted = false;
+        let sb_changed = false;
+        let tally = Tally::default();
+        let running = None;
+        let committing = None;
+        let tail = next;
         Ok(Self {
             blocks,
             options,
@@ -378,7 +381,7 @@ impl<D: BlockDevice> Journal<D> {
         credits + credits.div_ceil(format::tags_per_descriptor(self.blocks.size())) + 2
     }
 
-    /// Ends all use with an error that the next mount is told of, if the device still takes it.
+    /// Ends all use with an error, and records it for the next mount if the device still takes it.
     /// Transactions that have not committed are lost.
     pub fn abort(&mut self, error: u32) -> Result<(), JournalError> {
         self.aborted = true;

@@ -22,7 +22,7 @@
 //!   [`write_back`](Journal::write_back), [`checkpoint`](Journal::checkpoint),
 //!   [`close`](Journal::close).
 //!
-//! ext3's modes are its caller's: *journal* changes data like metadata, *ordered* hands it to
+//! ext3's modes are its caller's: *journal* changes data like metadata, *ordered* passes it to
 //! `ordered`, *writeback* writes it to [`device_mut`](Journal::device_mut).
 //!
 //! # A transaction
@@ -33,7 +33,7 @@
 //!                      Flush     ordered data goes to the device; the next transaction may run, and copies what it changes
 //!                      Commit    revoke blocks, then descriptors with the copies that they describe
 //!                                -- flush --  commit block  -- flush --
-//!                      Finished  Checkpoint::Copy: waits until someone needs its room, or write_back
+//!                      Finished  Checkpoint::Copy: waits until someone needs its space, or write_back
 //!                                Checkpoint::Remap: its blocks take their copies' pages; no second write
 //! ```
 //!
@@ -48,7 +48,7 @@
 //! |---|---|
 //! | `format` | which bit lies where |
 //! | `map`, `blocks` | where the journal lies, requests of neighbours |
-//! | `ring` | room in the log |
+//! | `ring` | free space in the log |
 //! | `transaction`, `handle` | what a transaction holds, and how it comes to hold it |
 //! | `commit` | into the log |
 //! | `checkpoint`, `remap` | home, by copying or JFTL's way |

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 struct Run {
     /// First block of the journal.
     log: u32,
-    /// Where it lies.
+    /// The block's place in the file system.
     home: u64,
 }
 

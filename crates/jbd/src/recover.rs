@@ -18,7 +18,7 @@ use nandlab_block::{BlockDevice, BlockError};
 /// What recovery found and did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
-    /// Committed transactions found.
+    /// Committed transactions that the log holds.
     pub transactions: u32,
     /// Blocks brought home by copying.
     pub copied: u32,
@@ -110,7 +110,9 @@ fn walk<D: BlockDevice>(
 ) -> Result<End, JournalError> {
     let ring = Ring::new(sb.first(), sb.blocks());
     let mut bytes = vec![0; blocks.size() as usize];
-    let (mut tid, mut log, mut left) = (sb.sequence(), sb.start(), ring.blocks());
+    let mut tid = sb.sequence();
+    let mut log = sb.start();
+    let mut left = ring.blocks();
     let mut end = End {
         tid,
         log,
@@ -188,7 +190,8 @@ fn versions<D: BlockDevice>(
     found: &mut Recovery,
 ) -> Result<BTreeMap<u64, Version>, JournalError> {
     let ring = Ring::new(sb.first(), sb.blocks());
-    let (count, map) = (blocks.count(), blocks.map().clone());
+    let count = blocks.count();
+    let map = blocks.map().clone();
     let mut versions = BTreeMap::new();
     walk(blocks, sb, Some(end.tid), |tid, met| {
         let Met::Descriptor {

@@ -29,10 +29,8 @@ impl<D: BlockDevice> Journal<D> {
             self.refused()?;
             return Ok(false);
         }
-        (self.tally.remapped, self.tally.checkpointed) = (
-            self.tally.remapped + moves.len() as u64 - 1,
-            self.tally.checkpointed + copied,
-        );
+        self.tally.remapped += moves.len() as u64 - 1;
+        self.tally.checkpointed += copied;
         self.ring.rewind(self.ring.next(done.start));
         Ok(true)
     }
@@ -59,7 +57,8 @@ impl<D: BlockDevice> Journal<D> {
     /// as many transactions at once as the device takes; gives how many blocks, fewer if it takes
     /// no more.
     pub(crate) fn remap_finished(&mut self, most: usize) -> Result<usize, JournalError> {
-        let (mut remapped, mut count) = (0, self.finished.len());
+        let mut remapped = 0;
+        let mut count = self.finished.len();
         while count > 0 && remapped < most {
             match self.remap_oldest(count)? {
                 0 => count /= 2,
@@ -80,7 +79,9 @@ impl<D: BlockDevice> Journal<D> {
     /// The same for so many of the oldest. With their blocks goes a superblock in which they are
     /// out of the log: it waits in the block behind the log's head, which is always free.
     fn remap_oldest(&mut self, count: usize) -> Result<usize, JournalError> {
-        let (map, mut moves, mut copied) = (self.blocks.map().clone(), Vec::new(), 0);
+        let map = self.blocks.map().clone();
+        let mut moves = Vec::new();
+        let mut copied = 0;
         for finished in self.finished.iter().take(count) {
             for logged in finished
                 .logged
@@ -102,8 +103,9 @@ impl<D: BlockDevice> Journal<D> {
         if moves.is_empty() {
             return Ok(0);
         }
-        let ((tid, start), remapped, spare) =
-            (self.tail_behind(count), moves.len(), self.ring.head());
+        let (tid, start) = self.tail_behind(count);
+        let remapped = moves.len();
+        let spare = self.ring.head();
         let mut sb = self.sb.clone();
         sb.set_log(start, tid);
         self.blocks.write_log(spare, sb.bytes())?;

@@ -3,7 +3,7 @@
 //! *Promises* that the head never reaches the tail from behind: one block stays free, so that full
 //! and empty differ. *Knows nothing of* what the blocks hold.
 
-/// The ring.
+/// A ring of log blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ring {
     first: u32,

@@ -14,7 +14,7 @@ use nandlab_sim::Nanos;
 /// Where the oldest transaction that has not finished stands (Linux's `t_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Takes handles.
+    /// It is open and takes handles.
     Running,
     /// Shall commit; takes no new handles and waits for the open ones.
     Locked,
@@ -52,13 +52,13 @@ impl Handle {
     }
 }
 
-/// Takes changes.
+/// A transaction that still takes changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     pub tid: Tid,
     pub started: Nanos,
     pub locked: bool,
-    /// Open handles.
+    /// The number of open handles.
     pub handles: u32,
     /// Credits spent, and those of open handles.
     pub credits: u32,
@@ -69,7 +69,9 @@ pub(crate) struct Running {
 
 impl Running {
     pub fn new(tid: Tid, started: Nanos) -> Self {
-        let (blocks, revoked, ordered) = (Contents::new(), BTreeSet::new(), Contents::new());
+        let blocks = Contents::new();
+        let revoked = BTreeSet::new();
+        let ordered = Contents::new();
         Self {
             tid,
             started,

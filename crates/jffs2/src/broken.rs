@@ -56,7 +56,8 @@ fn with_head<const N: usize>(e: Endian, bytes: &[u8], kind: u16, len: u32) -> Op
 
 fn inode<'a>(e: Endian, bytes: &[u8]) -> Option<Broken<'a>> {
     let fixed = bytes.first_chunk::<INODE>()?;
-    let (ino, stored) = (e.get32(fixed, 12), e.get32(fixed, 48));
+    let ino = e.get32(fixed, 12);
+    let stored = e.get32(fixed, 48);
     let is_hole = fixed[56] == ZERO;
     let whole = (INODE as u32).checked_add(stored);
     let lens = [

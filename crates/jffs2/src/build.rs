@@ -31,7 +31,7 @@ impl<M: Mtd> Jffs2<M> {
         self.built = true;
         if self.is_writable() {
             for (dir, name) in doubles {
-                // No room now: the next mount finds it again.
+                // No space now: the next mount finds it again.
                 match self.forget_name(dir, &name) {
                     Ok(()) | Err(Jffs2Error::Call(_) | Jffs2Error::Stuck) => {}
                     Err(error) => return Err(error),
@@ -44,7 +44,8 @@ impl<M: Mtd> Jffs2<M> {
     /// Gives inodes their names, from the root down, so that what lies in a removed directory names
     /// nothing; gives the names too many of directories.
     fn count_names(&mut self, mut names: Names, removed: &BTreeSet<u32>) -> Vec<(u32, Vec<u8>)> {
-        let (mut doubles, mut lost) = (Vec::new(), Vec::new());
+        let mut doubles = Vec::new();
+        let mut lost = Vec::new();
         let mut waiting = VecDeque::from([ROOT]);
         while let Some(dir) = waiting.pop_front() {
             for (name, found) in names.remove(&dir).unwrap_or_default() {
@@ -91,7 +92,8 @@ impl<M: Mtd> Jffs2<M> {
     fn report_odd_names(&mut self, odd_names: BTreeMap<(u32, Vec<u8>), FoundName>) {
         for ((dir, name), found) in odd_names {
             if self.links(dir) > 0 {
-                let (at, ino) = (found.at, found.ino);
+                let at = found.at;
+                let ino = found.ino;
                 self.noted.add(Finding::Name { at, dir, name, ino });
             }
         }

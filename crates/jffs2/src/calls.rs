@@ -29,7 +29,8 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     fn attr(&mut self, ino: u32) -> Result<Attr, Jffs2Error> {
-        let (links, endian) = (self.links(ino), self.flash.endian);
+        let links = self.links(ino);
+        let endian = self.flash.endian;
         Ok(self.load(ino)?.attr(ino, links, endian))
     }
 
@@ -147,7 +148,7 @@ impl<M: Mtd> Jffs2<M> {
                 return Ok(());
             }
         }
-        // All names that can be read are told first.
+        // All names that can be read are reported first.
         inode.doubt.map_or(Ok(()), |lost| {
             Err(Jffs2Error::Inode {
                 ino: dir,
@@ -158,7 +159,8 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     fn sizes(&mut self) -> Result<StatFs, Jffs2Error> {
-        let (total, bytes) = (self.space.total, self.space.block_bytes);
+        let total = self.space.total;
+        let bytes = self.space.block_bytes;
         let usable = u64::from(total.free) + u64::from(total.dirty);
         let free = usable.saturating_sub(u64::from(self.limits.write) * u64::from(bytes))
             / u64::from(BLOCK);
@@ -175,11 +177,11 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     fn sync_inode(&mut self, _: u32, _: Sync) -> Result<(), Jffs2Error> {
-        self.settle_all(self.options.sync_collects)
+        self.make_all_durable(self.options.sync_collects)
     }
 
     fn sync_volume(&mut self) -> Result<(), Jffs2Error> {
-        self.settle_all(false)
+        self.make_all_durable(false)
     }
 
     fn do_due(&mut self, _: Time) -> Result<(), Jffs2Error> {
@@ -190,7 +192,7 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     /// What callers wrote so far is durable.
-    fn settle_all(&mut self, collect: bool) -> Result<(), Jffs2Error> {
+    fn make_all_durable(&mut self, collect: bool) -> Result<(), Jffs2Error> {
         let page = self.flash.waiting_at();
         // As Linux: what is collected fills the page instead of padding.
         while collect

@@ -52,8 +52,8 @@ impl<M: Mtd> Jffs2<M> {
         self.check_all(true)
     }
 
-    /// Looks at everything but the bytes that files' nodes hold once they are unpacked: whoever
-    /// reads those anyway is told of them.
+    /// Looks at everything but the bytes that files' nodes hold once they are unpacked: a read of
+    /// those reports them anyway.
     pub fn check_structure(&mut self) -> Result<Report, Jffs2Error> {
         self.check_all(false)
     }
@@ -94,14 +94,16 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     fn check_all(&mut self, unpack: bool) -> Result<Report, Jffs2Error> {
-        let (mut report, mut seen) = (self.noted.clone(), Seen::default());
+        let mut report = self.noted.clone();
+        let mut seen = Seen::default();
         let named: Vec<u32> = self
             .known
             .iter()
             .filter(|(_, known)| known.links > 0)
             .map(|(ino, _)| *ino)
             .collect();
-        let (mut kinds, mut gaps) = (BTreeMap::new(), Vec::new());
+        let mut kinds = BTreeMap::new();
+        let mut gaps = Vec::new();
         for ino in named {
             report.inodes += 1;
             let outcome = self.check_inode(ino, unpack, &mut report);
@@ -184,7 +186,8 @@ impl<M: Mtd> Jffs2<M> {
                     if let Some(broken) = Broken::read(self.flash.endian, rest) =>
                 {
                     report.nodes += 1;
-                    let (kind, len) = (broken.kind(), broken.len());
+                    let kind = broken.kind();
+                    let len = broken.len();
                     let holds = self.holds(place, kind, &rest[..len as usize], seen)?;
                     let what = "checksum of the head";
                     report.add(Finding::Node {
@@ -335,34 +338,45 @@ impl<M: Mtd> Jffs2<M> {
     ) -> Result<FileType, Jffs2Error> {
         let inode = self.load(ino)?;
         let kind = inode.kind;
-        let size = inode.size;
-        let shortened = inode.shortened;
         if kind == FileType::Directory && ino != ROOT && inode.metadata.is_none() {
             report.add(Finding::Bare { ino });
         }
         if kind == FileType::File {
-            report.bytes += u64::from(size);
-            if let Some(expected) = shortened.filter(|expected| *expected > size) {
-                report.add(Finding::Short {
-                    ino,
-                    found: size,
-                    expected,
-                });
-            }
-            if let Some((lost, ranges)) = doubtful(self.load(ino)?)
-                && !ranges.is_empty()
-            {
-                report.add(Finding::Missing { ino, ranges, lost });
-            }
-            if unpack {
-                self.read_all(ino, size)?;
-            }
+            self.check_contents(ino, unpack, report)?;
         }
         for name in self.list_attributes(ino)? {
             self.get_attribute(ino, &name)?;
         }
         debug_assert!(ino != ROOT || kind == FileType::Directory || self.links(ROOT) == 1);
         Ok(kind)
+    }
+
+    fn check_contents(
+        &mut self,
+        ino: u32,
+        unpack: bool,
+        report: &mut Report,
+    ) -> Result<(), Jffs2Error> {
+        let inode = self.load(ino)?;
+        let size = inode.size;
+        let shortened = inode.shortened;
+        report.bytes += u64::from(size);
+        if let Some(expected) = shortened.filter(|expected| *expected > size) {
+            report.add(Finding::Short {
+                ino,
+                found: size,
+                expected,
+            });
+        }
+        if let Some((lost, ranges)) = doubtful(self.load(ino)?)
+            && !ranges.is_empty()
+        {
+            report.add(Finding::Missing { ino, ranges, lost });
+        }
+        if unpack {
+            self.read_all(ino, size)?;
+        }
+        Ok(())
     }
 
     /// Compares the names in all directories with the types of their inodes. A mount trusts the
@@ -378,30 +392,19 @@ impl<M: Mtd> Jffs2<M> {
         let directories = kinds.iter().filter(|(_, kind)| **kind == KIND_DIRECTORY);
         for dir in directories.map(|(ino, _)| *ino) {
             for dent in self.load(dir)?.dents.from(0) {
-                let (name, ino) = (&dent.name, dent.ino);
+                let ino = dent.ino;
                 seen.inodes.insert(ino);
                 // An inode that cannot be read is reported by itself.
                 let Some(&expected) = kinds.get(&ino) else {
                     continue;
                 };
                 if dent.kind != expected {
-                    report.add(Finding::Type {
-                        dir,
-                        name: name.to_vec(),
-                        ino,
-                        found: dent.kind,
-                        expected,
-                    });
+                    report.add(wrong_type(dir, dent, expected));
                 }
                 if expected == KIND_DIRECTORY
                     && let Some(first) = parents.insert(ino, dir)
                 {
-                    report.add(Finding::TwoParents {
-                        dir,
-                        name: name.to_vec(),
-                        ino,
-                        first,
-                    });
+                    report.add(two_parents(dir, dent, first));
                 }
             }
             self.let_go();
@@ -421,7 +424,7 @@ impl<M: Mtd> Jffs2<M> {
         {
             let from = fragment.start.max(at);
             at = fragment.end.min(from.saturating_add(crate::PAGE));
-            // It is told with its node.
+            // It is reported with its node.
             if self.lost.data.contains_key(&fragment.node) {
                 at = fragment.end;
                 continue;
@@ -434,6 +437,27 @@ impl<M: Mtd> Jffs2<M> {
             self.read_range(ino, from, &mut data)?;
         }
         Ok(())
+    }
+}
+
+/// The finding for a directory that a second name leads to.
+fn two_parents(dir: u32, dent: &crate::inode::Dent, first: u32) -> Finding {
+    Finding::TwoParents {
+        dir,
+        name: dent.name.to_vec(),
+        ino: dent.ino,
+        first,
+    }
+}
+
+/// The finding for a name whose type is not its inode's.
+fn wrong_type(dir: u32, dent: &crate::inode::Dent, expected: u8) -> Finding {
+    Finding::Type {
+        dir,
+        name: dent.name.to_vec(),
+        ino: dent.ino,
+        found: dent.kind,
+        expected,
     }
 }
 

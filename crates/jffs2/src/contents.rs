@@ -1,10 +1,9 @@
 //! A file's contents as they will lie on a medium: by pages, compressed, without the pages that are
 //! zeros.
 //!
-//! *Promises.* The same data give the same contents, whoever compresses them and when; so whoever
-//! makes a medium of many files compresses them on several threads, and the medium is the same.
-//! *Knows nothing of* threads and of where on the medium a page comes to lie: what has to be
-//! divided there is unpacked again.
+//! *Promises.* The same data give the same contents on any thread and at any time. So a maker
+//! compresses many files on several threads, and the medium is the same. *Knows nothing of* threads
+//! and of where on the medium a page comes to lie: what has to be divided there is unpacked again.
 
 use crate::{
     Choice, Format, Jffs2, Jffs2Error, Packer,
@@ -175,6 +174,11 @@ impl<M: Mtd> Jffs2<M> {
             };
             return self.put_piece(ino, page.at, piece, For::Write).map(drop);
         }
+        self.put_unpacked(ino, page, packed)
+    }
+
+    /// Unpacks a page that does not fit, and writes it in pieces.
+    fn put_unpacked(&mut self, ino: u32, page: &Page, packed: &[u8]) -> Result<(), Jffs2Error> {
         let mut data = vec![0; page.len as usize];
         let place = page.at;
         self.packer

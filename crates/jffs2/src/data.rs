@@ -45,7 +45,7 @@ impl<M: Mtd> Jffs2<M> {
                 return Ok(size);
             };
             at = at.max(begin);
-            // A node that cannot be read is no hole: whoever reads there is told.
+            // A node that cannot be read is no hole: a read there fails.
             if self
                 .read_head(fragment.node, ino)
                 .map_or(true, |raw| raw.compr != ZERO)
@@ -102,10 +102,8 @@ impl<M: Mtd> Jffs2<M> {
         // The checksum of zeros is zero.
         let raw = raw.filter(|raw| raw.ino != 0);
         raw.ok_or_else(|| {
-            let (found, expected) = (
-                self.flash.endian.get32(&bytes, 64),
-                crc(&bytes[..INODE - 8]),
-            );
+            let found = self.flash.endian.get32(&bytes, 64);
+            let expected = crc(&bytes[..INODE - 8]);
             Jffs2Error::Node {
                 at,
                 ino,

@@ -22,7 +22,7 @@ pub enum Jffs2Error {
     /// The call asked for what cannot be.
     #[error(transparent)]
     Call(#[from] Errno),
-    /// The flash failed.
+    /// The flash below refused a request.
     #[error("flash: {0}")]
     Flash(#[from] MtdError),
     /// The array has a shape on which the format cannot lie.
@@ -30,7 +30,7 @@ pub enum Jffs2Error {
     Shape {
         /// What does not fit.
         field: &'static str,
-        /// Its value.
+        /// The value of that parameter.
         found: u64,
         /// What it may be.
         expected: &'static str,
@@ -50,7 +50,7 @@ pub enum Jffs2Error {
     Incompatible {
         /// Where the node is.
         at: u32,
-        /// Its kind.
+        /// The node type that is not understood.
         kind: u16,
     },
     /// A node does not hold what it should.
@@ -58,13 +58,13 @@ pub enum Jffs2Error {
     Node {
         /// Where the node is.
         at: u32,
-        /// Whose it is.
+        /// The inode number in the node.
         ino: u32,
-        /// What is wrong.
+        /// The name of the wrong field.
         what: &'static str,
-        /// What is there.
+        /// The value that the field holds.
         found: u32,
-        /// What should be.
+        /// The value that it should hold.
         expected: u32,
         /// The flash's answer, if it could not correct the bytes.
         #[source]
@@ -75,16 +75,16 @@ pub enum Jffs2Error {
     Data {
         /// Where the node is.
         at: u32,
-        /// What is wrong.
+        /// The error of the decompressor.
         #[source]
         error: Undecodable,
     },
     /// A device or link whose only node is gone, or an inode without any.
     #[error("inode {ino}: {what}")]
     Inode {
-        /// The inode.
+        /// The number of the inode.
         ino: u32,
-        /// What is missing.
+        /// The part of the inode that is missing.
         what: &'static str,
         /// The last of its nodes that was given up.
         #[source]

@@ -5,15 +5,15 @@ use alloc::vec::Vec;
 use core::fmt;
 use nandlab_vfs::report::{self, Severity};
 
-/// Something wrong.
+/// A deviation from the format that a check found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Finding {
     /// Bytes that are neither erased nor a node.
     #[error("byte {at:#x}: {len} bytes that are no node{}", if *torn { "" } else { ", nor what an interrupted write leaves" })]
     Garbage {
-        /// Where they begin.
+        /// The offset of the first byte that is no node.
         at: u32,
-        /// How many.
+        /// The number of bytes.
         len: u32,
         /// An interrupted write may have left them.
         torn: bool,
@@ -23,9 +23,9 @@ pub enum Finding {
     Node {
         /// Where the node is.
         at: u32,
-        /// Its kind.
+        /// The node type, with its compatibility bits.
         kind: u16,
-        /// What is wrong.
+        /// The part whose checksum is wrong.
         what: &'static str,
         /// What is lost with it.
         holds: Holds,
@@ -41,11 +41,11 @@ pub enum Finding {
     /// Bytes of a file that no node holds, where a node of the file cannot be read.
     #[error("inode {ino}: no node holds {}, and {lost}", Bytes(ranges))]
     Missing {
-        /// The inode.
+        /// The inode number of the file.
         ino: u32,
         /// Ranges of the file, each up to the byte behind its last.
         ranges: Vec<(u32, u32)>,
-        /// The node.
+        /// The newest node that was given up.
         lost: LostNode,
     },
     /// Bytes of a file that no node holds and that a missing version may have held. This is a hole
@@ -55,7 +55,7 @@ pub enum Finding {
         Bytes(ranges)
     )]
     Gap {
-        /// The inode.
+        /// The inode number of the file.
         ino: u32,
         /// Ranges of the file, each up to the byte behind its last.
         ranges: Vec<(u32, u32)>,
@@ -67,9 +67,9 @@ pub enum Finding {
         dir: u32,
         /// Its path below that, as far as it is known.
         path: Vec<u8>,
-        /// The inode.
+        /// The number of the unreachable inode.
         ino: u32,
-        /// Why.
+        /// The reason why no path leads to it.
         why: Unreached,
     },
     /// A name of an inode that is not there.
@@ -78,11 +78,11 @@ pub enum Finding {
         alloc::string::String::from_utf8_lossy(name)
     )]
     Dangling {
-        /// The directory.
+        /// The inode number of the directory.
         dir: u32,
-        /// The name.
+        /// The name as the entry holds it.
         name: Vec<u8>,
-        /// What it names.
+        /// The inode number in the entry.
         ino: u32,
     },
     /// A directory has a name too many.
@@ -93,9 +93,9 @@ pub enum Finding {
     TwoNames {
         /// The directory in which it is.
         dir: u32,
-        /// The name.
+        /// The name as the entry holds it.
         name: Vec<u8>,
-        /// What it names.
+        /// The inode number in the entry.
         ino: u32,
     },
     /// A directory lies below itself.
@@ -106,9 +106,9 @@ pub enum Finding {
     Cycle {
         /// The directory in which the name is.
         dir: u32,
-        /// The name.
+        /// The name as the entry holds it.
         name: Vec<u8>,
-        /// The directory above.
+        /// The inode number of the directory above.
         ino: u32,
     },
     /// A name gives a directory a second parent. The type in the name hides it from a mount.
@@ -119,11 +119,11 @@ pub enum Finding {
     TwoParents {
         /// The directory in which the name is.
         dir: u32,
-        /// The name.
+        /// The name as the entry holds it.
         name: Vec<u8>,
-        /// What it names.
+        /// The inode number in the entry.
         ino: u32,
-        /// The other directory.
+        /// The directory that holds the first name.
         first: u32,
     },
     /// A name tells another type than its inode.
@@ -132,11 +132,11 @@ pub enum Finding {
         alloc::string::String::from_utf8_lossy(name)
     )]
     Type {
-        /// The directory.
+        /// The inode number of the directory.
         dir: u32,
-        /// The name.
+        /// The name as the entry holds it.
         name: Vec<u8>,
-        /// What it names.
+        /// The inode number in the entry.
         ino: u32,
         /// The type in the name.
         found: u8,
@@ -148,11 +148,11 @@ pub enum Finding {
     Name {
         /// Where the node is.
         at: u32,
-        /// The directory.
+        /// The inode number of the directory.
         dir: u32,
-        /// The name.
+        /// The name as the entry holds it.
         name: Vec<u8>,
-        /// What it names.
+        /// The inode number in the entry.
         ino: u32,
     },
     /// A node with the right checksum that is longer than the rest of its erase block.
@@ -162,7 +162,7 @@ pub enum Finding {
     CrossesBlock {
         /// Where the node is.
         at: u32,
-        /// Its length.
+        /// The length in the node header, in bytes.
         len: u32,
         /// Bytes of an erase block.
         block: u32,
@@ -177,23 +177,23 @@ pub enum Finding {
     /// A directory other than the root has no node but its entries.
     #[error("inode {ino}: a directory without a node of its own: permissions and owner are lost")]
     Bare {
-        /// The directory.
+        /// The inode number of the directory.
         ino: u32,
     },
     /// An inode or its contents cannot be read.
     #[error("inode {ino}: {error}")]
     Unreadable {
-        /// The inode.
+        /// The number of the unreadable inode.
         ino: u32,
-        /// What is wrong.
+        /// The error that reading it gave.
         error: Jffs2Error,
     },
     /// A file is shorter than its newest version says.
     #[error("inode {ino}: {found} bytes, its newest version says {expected}")]
     Short {
-        /// The inode.
+        /// The inode number of the file.
         ino: u32,
-        /// What there is.
+        /// The length that the file has, in bytes.
         found: u32,
         /// What there should be.
         expected: u32,
@@ -303,7 +303,7 @@ pub enum Holds {
     Nothing,
     /// Part of a file, in ranges that each go up to the byte behind its last.
     Contents {
-        /// The inode.
+        /// The inode number of the file.
         ino: u32,
         /// Bytes that no other node holds: they cannot be read.
         lost: Vec<(u32, u32)>,
@@ -312,35 +312,35 @@ pub enum Holds {
         /// It is the end of the log: a power cut may have interrupted the write.
         torn: bool,
     },
-    /// A name.
+    /// A name in a directory.
     Name {
-        /// The directory.
+        /// The inode number of the directory.
         dir: u32,
         /// The name as it stands there.
         name: Vec<u8>,
-        /// What it names.
+        /// The inode number that the name leads to.
         ino: u32,
         /// It is the end of the log: a power cut may have interrupted the write.
         torn: bool,
     },
     /// That a name was removed: it may be there again.
     Removal {
-        /// The directory.
+        /// The inode number of the directory.
         dir: u32,
         /// The name as it stands there.
         name: Vec<u8>,
     },
-    /// An extended attribute.
+    /// An extended attribute of an inode.
     Attribute {
         /// An inode that has it.
         ino: u32,
     },
     /// Something of an inode; its fields are not to be trusted.
     Fields {
-        /// The inode.
+        /// The number of the inode.
         ino: u32,
     },
-    /// It cannot be told.
+    /// It cannot be determined.
     Unknown {
         /// It is the end of the log: a power cut may have interrupted the write.
         torn: bool,
@@ -444,7 +444,7 @@ impl fmt::Display for Named {
     }
 }
 
-/// Ranges in words.
+/// Prints ranges of bytes in words.
 struct Bytes<'a>(&'a [(u32, u32)]);
 
 impl fmt::Display for Bytes<'_> {

@@ -65,7 +65,8 @@ impl<M: Mtd> Flash<M> {
     pub fn new(mtd: M, medium: Medium) -> Self {
         let geometry = mtd.geometry().clone();
         let page = vec![0xFF; geometry.page as usize];
-        let (waiting, last) = (page.clone(), page);
+        let waiting = page.clone();
+        let last = page;
         Self {
             mtd,
             geometry,
@@ -128,7 +129,6 @@ impl<M: Mtd> Flash<M> {
         self.mtd.mark_bad(Block(block))
     }
 
-    /// Bytes that wait.
     pub fn waiting(&self) -> usize {
         self.waiting_len
     }
@@ -138,7 +138,7 @@ impl<M: Mtd> Flash<M> {
         self.waiting_at
     }
 
-    /// Takes what waits, up to the place `until`, out of the buffer.
+    /// Takes the bytes before `until` out of the buffer.
     pub fn take_waiting(&mut self, until: u32) -> Vec<u8> {
         let len = (until.saturating_sub(self.waiting_at) as usize).min(self.waiting_len);
         let bytes = self.waiting[..len].to_vec();
@@ -146,7 +146,6 @@ impl<M: Mtd> Flash<M> {
         bytes
     }
 
-    /// Reads bytes.
     pub fn read(&mut self, at: u32, mut out: &mut [u8]) -> Result<(), MtdError> {
         let mut at = at;
         self.doubt = None;
@@ -205,13 +204,7 @@ impl<M: Mtd> Flash<M> {
                 .map_err(|(page_at, error)| fate(error, page_at));
         }
         if self.waiting_len == 0 {
-            let in_page = at % self.geometry.page;
-            if in_page > 0 {
-                self.load(Page(at / self.geometry.page))
-                    .map_err(Append::Flash)?;
-                self.waiting[..in_page as usize].copy_from_slice(&self.last[..in_page as usize]);
-            }
-            (self.waiting_at, self.waiting_len) = (at - in_page, in_page as usize);
+            self.begin_page(at)?;
         }
         let len: usize = parts.iter().map(|part| part.len()).sum();
         let byte = if self.is_buffered() { 0 } else { 0xFF };
@@ -219,6 +212,18 @@ impl<M: Mtd> Flash<M> {
         for part in parts.iter().copied().chain([padding]) {
             self.fill(part)?;
         }
+        Ok(())
+    }
+
+    /// Starts the buffer at the page of `at`, with the bytes before it.
+    fn begin_page(&mut self, at: u32) -> Result<(), Append> {
+        let in_page = at % self.geometry.page;
+        if in_page > 0 {
+            self.load(Page(at / self.geometry.page))
+                .map_err(Append::Flash)?;
+            self.waiting[..in_page as usize].copy_from_slice(&self.last[..in_page as usize]);
+        }
+        (self.waiting_at, self.waiting_len) = (at - in_page, in_page as usize);
         Ok(())
     }
 
@@ -253,7 +258,8 @@ impl<M: Mtd> Flash<M> {
         if self.waiting_len == 0 {
             return Ok(0);
         }
-        let (len, page) = (self.waiting_len, self.waiting.len());
+        let len = self.waiting_len;
+        let page = self.waiting.len();
         if !self.is_buffered() {
             self.waiting[len..].fill(0xFF);
             self.program_waiting()?;
@@ -279,10 +285,8 @@ impl<M: Mtd> Flash<M> {
         let mut at = at;
         for mut bytes in parts.iter().copied() {
             while !bytes.is_empty() {
-                let (page, in_page) = (
-                    Page(at / self.geometry.page),
-                    (at % self.geometry.page) as usize,
-                );
+                let page = Page(at / self.geometry.page);
+                let in_page = (at % self.geometry.page) as usize;
                 let page_at = at - in_page as u32;
                 let step = bytes.len().min(self.last.len() - in_page);
                 if self.waiting_len > 0 && page_at == self.waiting_at {

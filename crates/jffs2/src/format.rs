@@ -49,10 +49,10 @@ pub(crate) mod kind {
 /// The order of bytes in a number: that of the machine that writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Endian {
-    /// Lowest first.
+    /// The least significant byte comes first.
     #[default]
     Little,
-    /// Highest first.
+    /// The most significant byte comes first.
     Big,
 }
 
@@ -129,7 +129,8 @@ impl Head {
         if endian.get16(bytes, 0) != MAGIC {
             return Place::NoMagic;
         }
-        let (kind, len) = (endian.get16(bytes, 2), endian.get32(bytes, 4));
+        let kind = endian.get16(bytes, 2);
+        let len = endian.get32(bytes, 4);
         let mut checked = [0; 8];
         checked.copy_from_slice(&bytes[..8]);
         endian.put16(&mut checked, 2, kind | kind::ACCURATE);
@@ -250,7 +251,7 @@ impl RawInode {
 /// A name in a directory, or that there is none any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RawDirent {
-    /// The directory.
+    /// The inode number of the directory.
     pub pino: u32,
     /// Counted in the directory.
     pub version: u32,
@@ -389,7 +390,7 @@ impl RawXref {
 pub(crate) struct RawSummary {
     /// Bytes of the whole node.
     pub len: u32,
-    /// Entries.
+    /// The number of entries in the summary.
     pub count: u32,
     /// Bytes of the block's clean marker.
     pub marker: u32,

@@ -2,9 +2,9 @@
 //!
 //! *Promises.* A pass moves one node, or checks one inode, or erases one block; contents stay as
 //! they are, byte for byte. A name's removal is kept as long as an older entry of that name is
-//! anywhere on the medium. *Differs from Linux* in that a node is moved as it is where Linux writes
-//! it anew with the same contents, and in that removals are kept for entries in the same block,
-//! too: an interrupted erase may leave those. Source: fs/jffs2/gc.c.
+//! anywhere on the medium. *Differs from Linux* in two ways. A node is moved as it is where Linux
+//! writes it anew with the same contents. Removals are kept for entries in the same block, too: an
+//! interrupted erase may leave those. Source: fs/jffs2/gc.c.
 
 use crate::{
     Jffs2, Jffs2Error,
@@ -38,18 +38,24 @@ impl<M: Mtd> Jffs2<M> {
             };
         };
         let from = self.space.block(block).gc_at;
-        let refs = &self.space.block(block).refs;
-        let start = refs.partition_point(|node| node.at < from);
-        let Some(node) = refs[start..]
-            .iter()
-            .copied()
-            .find(|node| node.state != State::Obsolete)
-        else {
+        let (passed, next) = self.next_live(block, from);
+        let Some(node) = next else {
             // Everything that counts lies before: begin again, or there is nothing.
-            return self.restart(block, start > 0);
+            return self.restart(block, passed);
         };
         self.space.block_mut(block).gc_at = node.at;
         self.collect(node)
+    }
+
+    /// The first node from a place on that counts, and whether nodes lie before the place.
+    fn next_live(&self, block: u32, from: u32) -> (bool, Option<NodeRef>) {
+        let refs = &self.space.block(block).refs;
+        let start = refs.partition_point(|node| node.at < from);
+        let next = refs[start..]
+            .iter()
+            .copied()
+            .find(|node| node.state != State::Obsolete);
+        (start > 0, next)
     }
 
     fn restart(&mut self, block: u32, again: bool) -> Result<(), Jffs2Error> {
@@ -291,16 +297,18 @@ impl<M: Mtd> Jffs2<M> {
         Ok(())
     }
 
-    /// Takes neighbours in the same page along, if there is room and they lie in blocks that are
+    /// Takes neighbours in the same page along, if there is space and they lie in blocks that are
     /// dirty anyway.
     fn widen(&mut self, ino: u32, start: u32, end: u32) -> Result<(u32, u32), Jffs2Error> {
-        let (mut from, mut to) = (start, end);
+        let mut from = start;
+        let mut to = end;
         if self.space.count(List::Free) + self.space.count(List::ErasePending)
             <= self.limits.gc_merge
         {
             return Ok((from, to));
         }
-        let (low, size) = (start - start % PAGE, self.load(ino)?.size);
+        let low = start - start % PAGE;
+        let size = self.load(ino)?.size;
         let high = low.saturating_add(PAGE);
         while let Some(left) = self
             .load(ino)?
@@ -313,6 +321,11 @@ impl<M: Mtd> Jffs2<M> {
             }
             from = left.start;
         }
+        to = self.widen_right(ino, high, to)?;
+        Ok((from, to.min(size.max(end))))
+    }
+
+    fn widen_right(&mut self, ino: u32, high: u32, mut to: u32) -> Result<u32, Jffs2Error> {
         while let Some(right) = self
             .load(ino)?
             .tree
@@ -324,7 +337,7 @@ impl<M: Mtd> Jffs2<M> {
             }
             to = right.end;
         }
-        Ok((from, to.min(size.max(end))))
+        Ok(to)
     }
 
     fn is_hole(&mut self, at: u32) -> Result<bool, Jffs2Error> {

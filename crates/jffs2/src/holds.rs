@@ -42,17 +42,20 @@ impl<M: Mtd> Jffs2<M> {
                 let ino = self.xattrs.missing(e.get32(bytes, 12));
                 ino.map_or(Holds::Nothing, |ino| Holds::Attribute { ino })
             }
-            kind::XREF if bytes.len() >= XREF => {
-                let ino = e.get32(bytes, 12);
-                let known = self.xattrs.knows(ino, e.get32(bytes, 16));
-                match !known && seen.inodes.contains(&ino) {
-                    true => Holds::Attribute { ino },
-                    false => Holds::Nothing,
-                }
-            }
+            kind::XREF if bytes.len() >= XREF => self.reference_holds(bytes, seen),
             kind::SUMMARY => Holds::Nothing,
             _ => self.unknown(at, bytes),
         })
+    }
+
+    fn reference_holds(&self, bytes: &[u8], seen: &Seen) -> Holds {
+        let e = self.flash.endian;
+        let ino = e.get32(bytes, 12);
+        let known = self.xattrs.knows(ino, e.get32(bytes, 16));
+        match !known && seen.inodes.contains(&ino) {
+            true => Holds::Attribute { ino },
+            false => Holds::Nothing,
+        }
     }
 
     /// A node of which nothing is to be trusted.
@@ -63,13 +66,11 @@ impl<M: Mtd> Jffs2<M> {
 
     fn inode_holds(&self, at: u32, bytes: &[u8], seen: &Seen) -> Holds {
         if let Some(data) = self.lost.data.get(&at).cloned() {
-            let (ino, torn) = (data.ino, data.torn);
-            let (lost, older) = (data.lost, data.older);
             return Holds::Contents {
-                ino,
-                lost,
-                older,
-                torn,
+                ino: data.ino,
+                lost: data.lost,
+                older: data.older,
+                torn: data.torn,
             };
         }
         match self.space.get(at).map(|node| (node.state, node.owner)) {
@@ -92,7 +93,7 @@ impl<M: Mtd> Jffs2<M> {
     fn name_holds(&mut self, at: u32, bytes: &[u8], seen: &mut Seen) -> Result<Holds, Jffs2Error> {
         let e = self.flash.endian;
         let fixed = bytes.first_chunk::<DIRENT>();
-        let fields = fixed.and_then(|fixed| mended_fields(e, fixed));
+        let fields = fixed.and_then(|fixed| repaired_fields(e, fixed));
         let right;
         let bytes = match fields {
             Some(fields) => {
@@ -102,12 +103,14 @@ impl<M: Mtd> Jffs2<M> {
             None => bytes,
         };
         let sound = fields.is_some() || matches!(Broken::read(e, bytes), Some(Broken::Name { .. }));
-        let (dir, version, ino) = (e.get32(bytes, 12), e.get32(bytes, 16), e.get32(bytes, 20));
+        let dir = e.get32(bytes, 12);
+        let version = e.get32(bytes, 16);
+        let ino = e.get32(bytes, 20);
         let name = &bytes[DIRENT..];
         let name = &name[..name.len().min(bytes[28].into())];
         let sum = e.get32(bytes, 36);
-        let mended = if sound { mended(name, sum) } else { None };
-        let name = mended.as_deref().unwrap_or(name);
+        let repaired = if sound { repaired(name, sum) } else { None };
+        let name = repaired.as_deref().unwrap_or(name);
         let readable = crc(name) == sum;
         if self.links(dir) == 0 || name.is_empty() {
             return Ok(if sound {
@@ -166,26 +169,26 @@ impl<M: Mtd> Jffs2<M> {
 }
 
 /// The fields of a name's node, if no bit or one of them is wrong.
-fn mended_fields(e: Endian, fixed: &[u8; DIRENT]) -> Option<[u8; DIRENT]> {
+fn repaired_fields(e: Endian, fixed: &[u8; DIRENT]) -> Option<[u8; DIRENT]> {
     let mut fixed = *fixed;
     let is_right = |bytes: &[u8]| {
         let fixed = bytes.first_chunk();
         fixed.is_some_and(|fixed| RawDirent::read(e, fixed).is_some())
     };
-    (is_right(&fixed) || mend(&mut fixed, is_right)).then_some(fixed)
+    (is_right(&fixed) || repair(&mut fixed, is_right)).then_some(fixed)
 }
 
 /// A name in which one bit is wrong, with that bit right.
-fn mended(name: &[u8], sum: u32) -> Option<Vec<u8>> {
+fn repaired(name: &[u8], sum: u32) -> Option<Vec<u8>> {
     if crc(name) == sum {
         return None;
     }
     let mut name = name.to_vec();
-    mend(&mut name, |name| crc(name) == sum).then_some(name)
+    repair(&mut name, |name| crc(name) == sum).then_some(name)
 }
 
 /// Inverts the one bit with which bytes are right; false if there is none, and the bytes stay.
-fn mend(bytes: &mut [u8], is_right: impl Fn(&[u8]) -> bool) -> bool {
+fn repair(bytes: &mut [u8], is_right: impl Fn(&[u8]) -> bool) -> bool {
     (0..bytes.len() * 8).any(|bit| {
         bytes[bit / 8] ^= 1 << (bit % 8);
         if is_right(bytes) {

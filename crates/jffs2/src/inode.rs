@@ -6,7 +6,7 @@ use crate::{LostNode, format, tree::Tree};
 use alloc::{boxed::Box, collections::BTreeSet, vec::Vec};
 use nandlab_vfs::{Attr, FileType, Ino, Time};
 
-/// The root directory.
+/// The inode number of the root directory.
 pub(crate) const ROOT: u32 = 1;
 
 /// What is known of every inode on the medium.
@@ -16,7 +16,7 @@ pub(crate) struct Known {
     pub nodes: BTreeSet<u32>,
     /// Names that it has, 1 of a directory.
     pub links: u32,
-    /// A directory's directory.
+    /// Of a directory, the inode number of its parent.
     pub parent: u32,
     /// Its data were looked at since the mount.
     pub checked: bool,
@@ -109,7 +109,7 @@ pub(crate) struct Inode {
     /// The version of the node that has its attributes.
     pub attr_version: u32,
     pub kind: FileType,
-    /// With the type.
+    /// Permission bits with the file type.
     pub mode: u32,
     pub uid: u16,
     pub gid: u16,
@@ -129,6 +129,15 @@ pub(crate) struct Inode {
     pub doubt: Option<LostNode>,
     /// When it was used last.
     pub stamp: u64,
+}
+
+impl Inode {
+    /// Ends the file where its nodes end.
+    pub fn shorten(&mut self) {
+        let end = self.tree.end();
+        self.shortened = Some(self.size).filter(|size| *size > end);
+        self.size = self.size.min(end);
+    }
 }
 
 impl Inode {
@@ -186,12 +195,6 @@ impl Inode {
         } else {
             u64::from(self.size)
         };
-        let directories = || {
-            self.dents
-                .from(0)
-                .filter(|dent| dent.kind == KIND_DIRECTORY)
-                .count() as u32
-        };
         Attr {
             ino: Ino(ino.into()),
             kind: self.kind,
@@ -199,7 +202,7 @@ impl Inode {
             uid: self.uid.into(),
             gid: self.gid.into(),
             links: match (self.is_directory(), links) {
-                (true, 1..) => 2 + directories(),
+                (true, 1..) => 2 + self.directories(),
                 _ => links,
             },
             size,
@@ -210,6 +213,12 @@ impl Inode {
             ctime: Time::new(self.ctime.into()),
             btime: None,
         }
+    }
+
+    /// The number of directories in this one.
+    fn directories(&self) -> u32 {
+        let dents = self.dents.from(0);
+        dents.filter(|dent| dent.kind == KIND_DIRECTORY).count() as u32
     }
 
     /// Two bytes of 8 bits major and 8 bits minor number, or four of 12 and 20, the minor one's

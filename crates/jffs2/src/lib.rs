@@ -1,9 +1,9 @@
 //! JFFS2, Linux's log-structured file system for raw flash.
 //!
 //! *Promises.* [`Jffs2`] is a [`FileSystem`](nandlab_vfs::FileSystem) on media as Linux has them,
-//! NOR and NAND, in both byte orders. No medium, whatever its bytes, makes it panic, loop for ever
-//! or take more memory than a constant for each node on the medium, all names during the mount, and
-//! one node's data.
+//! NOR and NAND, in both byte orders. No medium, whatever its bytes, makes it panic or loop for
+//! ever. Memory is bounded by a constant for each node on the medium, all names during the mount,
+//! and one node's data.
 //!
 //! *Works on* an [`Mtd`](nandlab_mtd::Mtd). *Knows nothing of* disks, processes or clocks.
 //!
@@ -17,7 +17,7 @@
 //! # Power loss
 //!
 //! Nodes reach the medium in the order of the calls. After a cut every call is there whose nodes
-//! are all before some point of the log, whatever was synced included, and a call of several nodes
+//! are all before some point of the log, with everything that was synced. A call of several nodes
 //! (a long write, a rename) may be there in part, from its first node on. A node that is torn does
 //! not count. Blocks are erased only after what replaces their contents is on the medium.
 

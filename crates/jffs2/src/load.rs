@@ -2,8 +2,8 @@
 //!
 //! *Promises.* The newest version of each byte whose checksum is right; a node whose checksum is
 //! wrong is given up when a newer or older one can take its place, and so is what newer nodes hide.
-//! Bytes that only such a node held cannot be read: see [`crate::lost`]. The length is that of the newest version. *Bounded:* memory for the inode's nodes. Source:
-//! fs/jffs2/readinode.c.
+//! Bytes that only such a node held cannot be read: see [`crate::lost`]. The length is that of the
+//! newest version. *Bounded:* memory for the inode's nodes. Source: fs/jffs2/readinode.c.
 
 use crate::{
     Jffs2, Jffs2Error, LostNode,
@@ -297,9 +297,11 @@ impl<M: Mtd> Jffs2<M> {
         nodes: &[(u32, RawInode)],
         lost: &mut Option<LostNode>,
     ) -> Result<Sifted, Jffs2Error> {
-        let (mut covered, mut sifted) = (Covered::default(), Sifted::default());
+        let mut covered = Covered::default();
+        let mut sifted = Sifted::default();
         for &(at, raw) in nodes {
-            let (start, end) = (raw.offset, raw.offset.saturating_add(raw.covers()));
+            let start = raw.offset;
+            let end = raw.offset.saturating_add(raw.covers());
             let useful = if start == end {
                 sifted.kept.is_empty()
             } else {
@@ -379,7 +381,8 @@ impl<M: Mtd> Jffs2<M> {
         inode: &mut Inode,
         sifted: &Sifted,
     ) -> Result<(), Jffs2Error> {
-        let (mut effects, kept) = (Effects::default(), &sifted.kept);
+        let mut effects = Effects::default();
+        let kept = &sifted.kept;
         // Nodes that cannot be read are seen only where no other holds the bytes.
         for (at, raw) in sifted.damaged.iter().rev().chain(kept.iter().rev()) {
             inode
@@ -394,11 +397,9 @@ impl<M: Mtd> Jffs2<M> {
         // What is missing at the end was never there or is lost: Linux shortens the file, too.
         inode.doubt = inode.doubt.or_else(|| self.lost_page(ino, inode));
         if inode.doubt.is_none() {
-            let end = inode.tree.end();
-            inode.shortened = Some(inode.size).filter(|size| *size > end);
-            inode.size = inode.size.min(end);
+            inode.shorten();
         }
-        self.settle(&effects)
+        self.apply_effects(&effects)
     }
 
     /// Takes the one node of what is no file; older ones do not count.
@@ -430,6 +431,17 @@ impl<M: Mtd> Jffs2<M> {
                 medium: None,
             });
         }
+        self.read_single(inode, ino, at, len)
+    }
+
+    /// Reads the data of an inode that has one node only.
+    fn read_single(
+        &mut self,
+        inode: &mut Inode,
+        ino: u32,
+        at: u32,
+        len: u32,
+    ) -> Result<(), Jffs2Error> {
         inode.data = vec![0; len as usize];
         if inode.kind == FileType::Symlink {
             inode.size = len;
@@ -442,7 +454,7 @@ impl<M: Mtd> Jffs2<M> {
 
     /// Nodes of which nothing is to be seen do not count; those that share a page are to be merged
     /// one day.
-    pub(crate) fn settle(&mut self, effects: &Effects) -> Result<(), Jffs2Error> {
+    pub(crate) fn apply_effects(&mut self, effects: &Effects) -> Result<(), Jffs2Error> {
         for at in &effects.shared {
             self.space.make_normal(*at);
         }

@@ -22,7 +22,7 @@ use alloc::{
 };
 use nandlab_mtd::Mtd;
 
-/// Erased bytes at the end of a node that tell of an interrupted write.
+/// Erased bytes at the end of a node that show an interrupted write.
 const TORN_BYTES: usize = 16;
 /// The data of a node whose checksum is wrong on purpose: see [`Jffs2::carry_doubt`].
 const UNREADABLE: &[u8] = b"lost";
@@ -140,7 +140,8 @@ impl Sifted {
             .chain(torn)
             .collect();
         bad.sort_by_key(|((_, raw), _)| core::cmp::Reverse(raw.version));
-        let (mut newer, mut kept) = (Covered::default(), self.kept.iter().peekable());
+        let mut newer = Covered::default();
+        let mut kept = self.kept.iter().peekable();
         let size = self.size().unwrap_or(0);
         let mut losses = Vec::new();
         for ((at, raw), torn) in bad {
@@ -149,7 +150,8 @@ impl Sifted {
             }
             // A torn node may be newer than any that tells the file's length.
             let limit = if torn { size.max(raw.isize) } else { size };
-            let (mut lost, mut older) = (Vec::new(), Vec::new());
+            let mut lost = Vec::new();
+            let mut older = Vec::new();
             for (start, end) in newer.gaps(raw.offset, end(raw).min(limit)) {
                 let gaps = all.gaps(start, end);
                 let mut seen = alloc::vec![(start, end)];
@@ -316,8 +318,8 @@ impl<M: Mtd> Jffs2<M> {
         Ok(Some(LostNode { at, medium }))
     }
 
-    /// A page that cannot be read and may have held what a file lacks: the file has a part that no
-    /// node holds, and versions of it are missing.
+    /// A page that cannot be read and may have held a missing part of a file: the file has a part
+    /// that no node holds, and versions of it are missing.
     pub(crate) fn lost_page(&self, ino: u32, inode: &Inode) -> Option<LostNode> {
         let page = *self.lost.pages.first()?;
         let nodes = self.known.get(&ino).map_or(0, |known| known.nodes.len());
@@ -415,7 +417,8 @@ impl<M: Mtd> Jffs2<M> {
 
 /// Bytes from `start` to `end` that no node of a file holds.
 pub(crate) fn gaps(tree: &Tree, start: u32, end: u32) -> Ranges {
-    let (mut at, mut gaps) = (start, Vec::new());
+    let mut at = start;
+    let mut gaps = Vec::new();
     while at < end {
         let next = tree.at_or_after(at).filter(|next| next.start < end);
         let begin = next.map_or(end, |next| next.start);
@@ -450,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_is_what_newer_nodes_do_not_cover_told_apart_from_what_older_ones_show() {
+    fn a_loss_is_what_newer_nodes_do_not_cover_distinguished_from_what_older_ones_show() {
         let sifted = Sifted {
             kept: alloc::vec![node(5, 100, 100, 1000), node(2, 0, 300, 300)],
             damaged: alloc::vec![node(4, 50, 450, 1000)],

@@ -26,7 +26,7 @@ with_defaults! {
     pub struct Format {
         /// How bytes get onto it; by default as [`Options::medium`].
         pub medium: Option<Medium> = None,
-        /// The byte order.
+        /// The byte order of every node.
         pub endian: Endian = Endian::Little,
         /// What is done to data.
         pub compression: Compression = Compression::default(),
@@ -56,16 +56,16 @@ impl Format {
 pub struct Entry<'a> {
     /// Its path from the root, `a/b`; empty for the root itself.
     pub path: &'a [u8],
-    /// What it is.
+    /// The type of the entry, with the fields of that type.
     pub made: Made<'a>,
-    /// Permission bits.
+    /// The permission bits of the entry.
     pub mode: u16,
     /// Owner and group, 16 bits each.
     pub owner: (u32, u32),
     /// Time of the last change of its contents, from 1970 to 2106 in whole seconds; parts of a
     /// second are dropped.
     pub mtime: Time,
-    /// Its extended attributes.
+    /// Pairs of attribute name and value.
     pub xattrs: &'a [(&'a [u8], &'a [u8])],
 }
 
@@ -79,7 +79,7 @@ pub enum Made<'a> {
     Packed(&'a Contents),
     /// A file of so many bytes, which follow by [`Maker::part`].
     Parts(u64),
-    /// Anything without contents.
+    /// An inode without contents.
     Node(NewNode<'a>),
     /// One more name of the entry of this path.
     Link(&'a [u8]),
@@ -94,11 +94,11 @@ pub enum FormatError {
     /// The format cannot hold an entry.
     #[error("{path:?}: {what} is {found}, expected {expected}")]
     Entry {
-        /// The entry.
+        /// The path of the entry.
         path: String,
         /// What is wrong with it.
         what: &'static str,
-        /// What it is.
+        /// The value that the format cannot hold.
         found: i64,
         /// What it may be.
         expected: &'static str,
@@ -106,9 +106,9 @@ pub enum FormatError {
     /// An entry could not be made.
     #[error("{path:?}: {error}")]
     Call {
-        /// The entry.
+        /// The path of the entry.
         path: String,
-        /// Why.
+        /// The errno that the call returned.
         error: Errno,
     },
 }
@@ -356,7 +356,8 @@ impl<M: Mtd> Maker<M> {
             self.fs.setattr(Ino::ROOT, &change, by.now)?;
             return set_xattrs(&mut self.fs, Ino::ROOT, entry).map(|()| Ino::ROOT);
         }
-        let (fs, name) = (&mut self.fs, name(entry.path));
+        let fs = &mut self.fs;
+        let name = name(entry.path);
         let made = match entry.made {
             Made::Link(to) => path::resolve(fs, to).and_then(|found| {
                 let linked = fs.link(found.ino, dir, name, by.now);
@@ -408,13 +409,11 @@ impl<M: Mtd> Maker<M> {
     fn enter(&mut self, path: &[u8]) -> Result<Ino, FormatError> {
         let above = path.strip_suffix(name(path)).unwrap_or_default();
         let above = above.strip_suffix(b"/").unwrap_or(above);
-        let lies_in = |dir: &[u8]| {
-            dir.is_empty()
-                || above
-                    .strip_prefix(dir)
-                    .is_some_and(|rest| matches!(rest.first(), None | Some(b'/')))
-        };
-        while self.dirs.last().is_some_and(|(dir, _)| !lies_in(dir)) {
+        while self
+            .dirs
+            .last()
+            .is_some_and(|(dir, _)| !lies_in(above, dir))
+        {
             self.leave()?;
         }
         match self.dirs.last() {
@@ -450,7 +449,14 @@ impl<M: Mtd> Maker<M> {
     }
 }
 
-/// The last component.
+/// Whether the path `above` is `dir` or lies in it.
+fn lies_in(above: &[u8], dir: &[u8]) -> bool {
+    dir.is_empty()
+        || above
+            .strip_prefix(dir)
+            .is_some_and(|rest| matches!(rest.first(), None | Some(b'/')))
+}
+
 fn name(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }

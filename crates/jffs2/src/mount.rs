@@ -40,7 +40,7 @@ with_defaults! {
         pub sync: bool = false,
         /// Nothing is ever written.
         pub read_only: bool = false,
-        /// An fsync fills the page that waits by collecting garbage, as Linux does; otherwise the
+        /// An fsync fills the buffered page by collecting garbage, as Linux does; otherwise the
         /// page is padded.
         pub sync_collects: bool = true,
         /// The block that was being filled is filled on after a mount, as in Linux. Where pages are
@@ -77,7 +77,8 @@ impl Limits {
     fn of(blocks: u32, block_bytes: u32) -> Self {
         let bytes = u64::from(blocks) * u64::from(block_bytes);
         let extra = (bytes / 50 + u64::from(blocks) * 100).div_ceil(block_bytes.into()) as u32;
-        let (deletion, write) = (2, 2 + extra);
+        let deletion = 2;
+        let write = 2 + extra;
         let dirt_min = (u64::from(block_bytes) + bytes / 100).min(u32::MAX.into()) as u32;
         Self {
             write,

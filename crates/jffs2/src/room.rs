@@ -2,8 +2,8 @@
 //!
 //! *Promises.* A node that was put is read back at once, and lies behind all that were put before;
 //! blocks are erased only behind what replaces their contents. Enough erased blocks are kept for
-//! collecting to come to an end, and for deletions when nothing else has room. *Knows nothing of*
-//! what nodes mean. Source: fs/jffs2/nodemgmt.c, erase.c, wbuf.c.
+//! collecting to come to an end, and for deletions when nothing else finds space. *Knows nothing
+//! of* what nodes mean. Source: fs/jffs2/nodemgmt.c, erase.c, wbuf.c.
 
 use crate::{
     Jffs2, Jffs2Error, Medium,
@@ -24,7 +24,7 @@ const PASSES_MAX: u32 = 1 << 20;
 /// Erases that may fail before a block is bad.
 const ERASE_FAILURES_MAX: u8 = 2;
 
-/// Who asks for room.
+/// The caller that asks for space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum For {
     /// A caller: collects garbage until there is enough left over.
@@ -36,7 +36,7 @@ pub(crate) enum For {
 }
 
 impl<M: Mtd> Jffs2<M> {
-    /// Room for a node of at least `len` bytes, whose entry in a block's list takes `entry` bytes;
+    /// Space for a node of at least `len` bytes, whose entry in a block's list takes `entry` bytes;
     /// gives how long it may be.
     pub(crate) fn reserve(&mut self, len: u32, entry: u32, who: For) -> Result<u32, Jffs2Error> {
         let len = pad(len);
@@ -72,26 +72,26 @@ impl<M: Mtd> Jffs2<M> {
             if erased >= self.limits.write {
                 return self.erase_enough();
             }
-            let total = self.space.total;
-            let bytes = self.space.block_bytes;
-            // Dirt of blocks that are to be erased anyway is counted as erased blocks.
-            let pending = self.pending_bytes();
-            let dirty = total.dirty.saturating_sub(pending) + total.unchecked;
-            let possible =
-                u64::from(total.free) + u64::from(total.dirty) + u64::from(total.unchecked);
-            if dirty < self.limits.dirt_min
-                || possible / u64::from(bytes) <= u64::from(self.limits.write)
-            {
-                let allowed = who == For::Deletion && erased >= self.limits.deletion;
-                return if allowed {
-                    self.erase_enough()
-                } else {
-                    Err(Errno::NoSpace.into())
+            if self.is_full() {
+                return match who == For::Deletion && erased >= self.limits.deletion {
+                    true => self.erase_enough(),
+                    false => Err(Errno::NoSpace.into()),
                 };
             }
             self.collect_pass()?;
         }
         Err(Errno::NoSpace.into())
+    }
+
+    /// Whether collection could not free enough.
+    fn is_full(&self) -> bool {
+        let total = self.space.total;
+        let bytes = self.space.block_bytes;
+        // Dirt of blocks that are to be erased anyway is counted as erased blocks.
+        let pending = self.pending_bytes();
+        let dirty = total.dirty.saturating_sub(pending) + total.unchecked;
+        let possible = u64::from(total.free) + u64::from(total.dirty) + u64::from(total.unchecked);
+        dirty < self.limits.dirt_min || possible / u64::from(bytes) <= u64::from(self.limits.write)
     }
 
     /// Erases until what is kept for collecting is erased indeed. After a power cut a block that
@@ -130,7 +130,8 @@ impl<M: Mtd> Jffs2<M> {
 
     /// Nothing more goes into a block: its list is written, or its rest wasted.
     fn close_block(&mut self, block: u32) -> Result<(), Jffs2Error> {
-        let (at, free) = (self.space.end_of(block), self.space.block(block).sizes.free);
+        let at = self.space.end_of(block);
+        let free = self.space.block(block).sizes.free;
         let in_block = at - block * self.space.block_bytes;
         if self.options.summary && self.collected.is_usable() {
             let node =
@@ -281,7 +282,7 @@ impl<M: Mtd> Jffs2<M> {
         }
     }
 
-    /// Programs what waits, its page padded.
+    /// Programs the buffered bytes, their page padded.
     pub(crate) fn flush(&mut self) -> Result<(), Jffs2Error> {
         loop {
             let block = self.space.block_of(self.flash.waiting_at());
@@ -308,8 +309,8 @@ impl<M: Mtd> Jffs2<M> {
         Ok(())
     }
 
-    /// Puts a node where [`reserve`](Self::reserve) made room; nothing where the page failed and
-    /// room must be made elsewhere. Its data may come apart from its head and names.
+    /// Puts a node where [`reserve`](Self::reserve) found space; nothing where the page failed and
+    /// another must be found. Its data may come apart from its head and names.
     pub(crate) fn append(
         &mut self,
         node: [&[u8]; 2],

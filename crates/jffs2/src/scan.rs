@@ -157,7 +157,8 @@ pub(crate) fn scan<M: Mtd>(
         space.rotate(list, found.versions);
     }
     let total = space.total;
-    let (free, bad) = (space.count(List::Free), space.count(List::Bad));
+    let free = space.count(List::Free);
+    let bad = space.count(List::Bad);
     let touched = flash.blocks() - free - bad - found.empty;
     // A clean marker tells whose medium it is: then a cut may have torn its very first page.
     let strange = free == 0 && touched > 0 || bad == flash.blocks();
@@ -287,15 +288,20 @@ impl<M: Mtd> Scanner<'_, M> {
         let Some((marker, entries)) = summary::read(self.flash.endian, node, at) else {
             return Ok(false);
         };
+        self.take_entries(marker, entries)?;
+        self.dirt_until(at);
+        self.link(at, len - at, State::Normal, Owner::None);
+        Ok(true)
+    }
+
+    fn take_entries(&mut self, marker: u32, entries: Vec<Entry>) -> Result<(), Jffs2Error> {
         if marker > 0 && marker == self.flash.marker_bytes() {
             self.link(0, marker, State::Normal, Owner::None);
         }
         for entry in entries {
             self.entry(entry)?;
         }
-        self.dirt_until(at);
-        self.link(at, len - at, State::Normal, Owner::None);
-        Ok(true)
+        Ok(())
     }
 
     fn entry(&mut self, entry: Entry) -> Result<(), Jffs2Error> {
@@ -349,7 +355,8 @@ impl<M: Mtd> Scanner<'_, M> {
             self.garbage_end = at + 4;
             return Ok(4);
         }
-        let (node, len) = (&bytes[..head.len as usize], head.len);
+        let node = &bytes[..head.len as usize];
+        let len = head.len;
         if !head.is_accurate() {
             if head.kind | kind::ACCURATE == kind::DIRENT && node.len() >= DIRENT {
                 self.found.removed.insert(e.get32(node, 20));
@@ -594,7 +601,8 @@ impl<M: Mtd> Scanner<'_, M> {
 
     fn classify(&mut self) -> Class {
         let info = self.space.block(self.block);
-        let (sizes, refs) = (info.sizes, info.refs.len());
+        let sizes = info.sizes;
+        let refs = info.refs.len();
         let good = sizes.used + sizes.unchecked;
         let marker = self.flash.marker_bytes();
         // Obsolete ones found on the way may count as wasted already.
@@ -632,8 +640,8 @@ impl<M: Mtd> Scanner<'_, M> {
         }
     }
 
-    /// The block with most room is filled next. What an interrupted write left at its end could not
-    /// be told from damage once nodes lie behind it.
+    /// The block with most free space is filled next. Once nodes lie behind it, the rest of an
+    /// interrupted write looks like damage.
     fn file_partial(&mut self) {
         let least = match self.flash.is_buffered() {
             true => self.flash.page_bytes() * 2,

@@ -31,11 +31,11 @@ pub(crate) enum Owner {
     None,
     Inode(u32),
     Xattr(u32),
-    /// Inode and attribute.
+    /// An inode and one of its attributes.
     Xref(u32, u32),
 }
 
-/// A node's place.
+/// The place of a node, packed into a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodeRef {
     /// From the beginning of the flash.
@@ -56,7 +56,7 @@ pub(crate) enum List {
     VeryDirty,
     /// Nothing counts; erased when needed.
     Erasable,
-    /// The same, but what replaces it waits in the buffer.
+    /// The same, but its replacement is still in the buffer.
     ErasableWaiting,
     /// To be erased next.
     ErasePending,
@@ -84,12 +84,11 @@ pub(crate) struct BlockInfo {
     pub refs: Vec<NodeRef>,
     /// Where collecting goes on.
     pub gc_at: u32,
-    /// Erases that failed.
+    /// Erases of the block that failed.
     pub failures: u8,
     list: Option<(List, i64)>,
 }
 
-/// All blocks.
 #[derive(Debug)]
 pub(crate) struct Space {
     pub blocks: Vec<BlockInfo>,
@@ -263,21 +262,26 @@ impl Space {
             return;
         }
         if sizes.used == 0 && sizes.unchecked == 0 {
-            if self.gc == Some(block) {
-                self.gc = None;
-            }
-            let list = match (waiting, erase_at_once) {
-                (true, _) => List::ErasableWaiting,
-                (false, true) => List::ErasePending,
-                (false, false) => List::Erasable,
-            };
-            self.file(block, list);
+            self.refile_empty(block, waiting, erase_at_once);
         } else if self.gc == Some(block) || self.list_of(block) == Some(List::BadUsed) {
         } else if very(sizes.dirty) && !very(dirty_before) {
             self.file(block, List::VeryDirty);
         } else if is_dirty(sizes.dirty) && !is_dirty(dirty_before) {
             self.file(block, List::Dirty);
         }
+    }
+
+    /// Files a block of which nothing counts any more.
+    fn refile_empty(&mut self, block: u32, waiting: bool, erase_at_once: bool) {
+        if self.gc == Some(block) {
+            self.gc = None;
+        }
+        let list = match (waiting, erase_at_once) {
+            (true, _) => List::ErasableWaiting,
+            (false, true) => List::ErasePending,
+            (false, false) => List::Erasable,
+        };
+        self.file(block, list);
     }
 
     pub fn list_of(&self, block: u32) -> Option<List> {
@@ -339,7 +343,7 @@ impl Space {
         self.counts[list as usize]
     }
 
-    /// A block is full, or nothing more goes into it; none of it waits any more.
+    /// A block is full, or nothing more goes into it; none of it is buffered.
     pub fn close(&mut self, block: u32) {
         let sizes = self.block(block).sizes;
         if self.next == Some(block) {
@@ -390,7 +394,8 @@ impl Space {
 
     /// A block that was erased: nothing in it, all free. Gives what was in it.
     pub fn reset(&mut self, block: u32) -> Vec<NodeRef> {
-        let (old, bytes) = (self.block(block).sizes, self.block_bytes);
+        let old = self.block(block).sizes;
+        let bytes = self.block_bytes;
         self.total.used -= old.used;
         self.total.unchecked -= old.unchecked;
         self.total.dirty -= old.dirty;

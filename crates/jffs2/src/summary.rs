@@ -29,7 +29,6 @@ pub(crate) struct Collected {
     disabled: bool,
 }
 
-/// An entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     Inode {
@@ -150,7 +149,7 @@ impl Collected {
     }
 
     /// The whole node for the rest of a block, from `at` on, `len` bytes of it; nothing where there
-    /// is no room, or nothing to tell.
+    /// is no space, or nothing to list.
     pub fn node(&self, e: Endian, marker: u32, at: u32, len: u32) -> Option<Vec<u8>> {
         if self.disabled || self.count == 0 || len < FRAME + self.len() {
             return None;
@@ -231,7 +230,8 @@ fn entry_of(e: Endian, bytes: &[u8]) -> Option<(Entry, &[u8])> {
         }
         kind::DIRENT => {
             let rest = after(DIRENT_ENTRY)?;
-            let (name_len, kind) = (bytes[22], bytes[23]);
+            let name_len = bytes[22];
+            let kind = bytes[23];
             let (name, rest) = rest.split_at_checked(name_len.into())?;
             let raw = RawDirent {
                 pino: word(2),
@@ -330,7 +330,7 @@ mod tests {
                 node[bit / 8] ^= 1 << (bit % 8);
                 assert_eq!(read(e, &node, 1000), None, "bit {bit}");
             }
-            assert_eq!(collected.node(e, 12, 1000, 60), None, "no room");
+            assert_eq!(collected.node(e, 12, 1000, 60), None, "no space");
         }
     }
 }

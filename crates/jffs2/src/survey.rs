@@ -2,7 +2,8 @@
 //! those who look for what has been, or do not know yet what they look at.
 //!
 //! *Promises.* No bytes make it fail or read outside them; what is no node is passed in steps of
-//! four bytes. Checksums are looked at and told, not demanded. *Knows nothing of* blocks and trees.
+//! four bytes. Checksums are checked and reported, not demanded. *Knows nothing of* blocks and
+//! trees.
 
 use crate::{
     Endian,
@@ -14,12 +15,12 @@ use crate::{
 };
 use core::ops::Range;
 
-/// A node.
+/// A node that the survey found, intact or damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// Where it begins in the bytes.
     pub at: usize,
-    /// Bytes of it.
+    /// The length of the node in bytes.
     pub len: usize,
     /// Its kind as it stands there.
     pub kind: u16,
@@ -36,17 +37,17 @@ pub struct Seen {
 pub enum What {
     /// A version of an inode, with a part of its contents.
     Inode {
-        /// The inode.
+        /// The inode number that the node belongs to.
         ino: u32,
         /// Of that inode; the highest counts.
         version: u32,
-        /// Type and permissions.
+        /// File type and permission bits.
         mode: u32,
-        /// Owner and group.
+        /// The user and group id.
         owner: (u16, u16),
         /// Bytes of the file as of this version.
         size: u32,
-        /// Seconds since 1970.
+        /// The time of modification in seconds since 1970.
         mtime: u32,
         /// Where the contents begin in the file, and how many bytes of it they are.
         range: (u32, u32),
@@ -57,7 +58,7 @@ pub enum What {
     },
     /// A name, or that it is gone.
     Name {
-        /// The directory.
+        /// The inode number of the directory.
         dir: u32,
         /// Of that directory; of each name the highest counts.
         version: u32,
@@ -70,20 +71,20 @@ pub enum What {
         /// Where the name is in the bytes.
         name: Range<usize>,
     },
-    /// An extended attribute.
+    /// An extended attribute with its value.
     Attribute {
-        /// Its number.
+        /// The number of the attribute node.
         xid: u32,
-        /// Of that attribute.
+        /// The version of the attribute, which grows with each write.
         version: u32,
         /// Where name, a zero and value are in the bytes.
         data: Range<usize>,
     },
     /// That an inode has an attribute, or not any more.
     Reference {
-        /// The inode.
+        /// The inode number that has the attribute.
         ino: u32,
-        /// The attribute.
+        /// The number of the attribute node.
         xid: u32,
         /// The highest counts; an odd one ends it.
         seqno: u32,
@@ -271,7 +272,7 @@ mod tests {
     use alloc::{vec, vec::Vec};
 
     #[test]
-    fn nodes_are_found_among_anything_and_their_damage_is_told() {
+    fn nodes_are_found_among_anything_and_their_damage_is_reported() {
         for endian in [Endian::Little, Endian::Big] {
             let data = b"contents";
             let inode = RawInode {

@@ -19,7 +19,7 @@ pub(crate) struct Span {
 pub(crate) struct Fragment {
     pub start: u32,
     pub end: u32,
-    /// The node's place.
+    /// The place of the node in the flash.
     pub node: u32,
 }
 
@@ -301,15 +301,14 @@ mod tests {
 
     #[test]
     fn newer_nodes_hide_older_ones_byte_by_byte() {
-        let (mut tree, mut expected) = (Tree::default(), vec![0u32; 20_000]);
+        let mut tree = Tree::default();
+        let mut expected = vec![0u32; 20_000];
         let mut spans = BTreeMap::new();
         for step in 0..3000u64 {
             let word = nandlab_sim::mix(9, step);
-            let (start, len, node) = (
-                (word % 15_000) as u32,
-                (word >> 32) as u32 % 4900 + 1,
-                step as u32 + 1,
-            );
+            let start = (word % 15_000) as u32;
+            let len = (word >> 32) as u32 % 4900 + 1;
+            let node = step as u32 + 1;
             let mut effects = Effects::default();
             if step % 50 == 49 {
                 tree.truncate(start, &mut effects);
@@ -339,7 +338,8 @@ mod tests {
 
     #[test]
     fn a_moved_node_stays_where_it_is_seen() {
-        let (mut tree, mut effects) = (Tree::default(), Effects::default());
+        let mut tree = Tree::default();
+        let mut effects = Effects::default();
         tree.insert(1, 0, 300, &mut effects);
         tree.insert(2, 100, 100, &mut effects);
         tree.rename(1, 9);

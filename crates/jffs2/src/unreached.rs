@@ -1,8 +1,8 @@
 //! What no path leads to: inodes below a name that cannot be read, in cycles of directories, or
 //! without a name.
 //!
-//! *Promises.* Nothing here is given up by a mount that would be listed otherwise; it is told, with
-//! the path as far as it is known. *Bounded:* the names in directories that cannot be reached.
+//! *Promises.* Nothing here is given up by a mount that would be listed otherwise; it is reported,
+//! with the path as far as it is known. *Bounded:* the names in directories that cannot be reached.
 
 use crate::{
     Finding, Jffs2, Jffs2Error, Report, Unreached, inode::KIND_DIRECTORY, scan::FoundName,
@@ -15,7 +15,6 @@ use alloc::{
 use nandlab_mtd::Mtd;
 use nandlab_vfs::report::FINDINGS_MAX;
 
-/// Names by directory.
 pub(crate) type Names = BTreeMap<u32, BTreeMap<Vec<u8>, FoundName>>;
 
 /// What the build did not reach from the root.
@@ -50,7 +49,8 @@ impl Apart {
     /// Finds the cycles of directories, and adds each.
     fn find_cycles(&mut self, report: &mut Report) {
         let dirs: Vec<u32> = self.names.keys().copied().collect();
-        let (mut above, mut done) = (BTreeSet::new(), BTreeSet::new());
+        let mut above = BTreeSet::new();
+        let mut done = BTreeSet::new();
         for first in dirs {
             // Directories to go into, and those to leave again.
             let mut way = alloc::vec![(first, false)];
@@ -86,7 +86,8 @@ impl<M: Mtd> Jffs2<M> {
     /// removed.
     pub(crate) fn keep_unreached(&mut self, names: Names, removed: &BTreeSet<u32>) {
         self.apart.names = names;
-        let (apart, known) = (&mut self.apart, &self.known);
+        let apart = &mut self.apart;
+        let known = &self.known;
         apart.names.retain(|_, names| {
             names.retain(|_, found| found.ino != 0 && known.contains_key(&found.ino));
             !names.is_empty()
@@ -104,7 +105,7 @@ impl<M: Mtd> Jffs2<M> {
         self.apart.nameless = nameless.map(|(ino, _)| *ino).collect();
     }
 
-    /// Adds what cannot be reached. Inodes without a name are told only if `all`: removed files
+    /// Adds what cannot be reached. Inodes without a name are reported only if `all`: removed files
     /// leave such inodes, too.
     pub(crate) fn check_unreached(
         &mut self,
@@ -113,15 +114,15 @@ impl<M: Mtd> Jffs2<M> {
         all: bool,
         report: &mut Report,
     ) -> Result<(), Jffs2Error> {
-        let mut told = BTreeSet::new();
+        let mut shown = BTreeSet::new();
         for LostName { dir, name, ino } in lost {
-            if !seen.contains(&ino) && told.insert(ino) {
-                self.tell_below((dir, name, ino), Unreached::NameLost, &mut told, report)?;
+            if !seen.contains(&ino) && shown.insert(ino) {
+                self.tell_below((dir, name, ino), Unreached::NameLost, &mut shown, report)?;
             }
         }
         for ino in self.apart.cycles.clone() {
             let path = format!("#{ino}").into_bytes();
-            self.tell_below((0, path, ino), Unreached::Cycle, &mut told, report)?;
+            self.tell_below((0, path, ino), Unreached::Cycle, &mut shown, report)?;
         }
         let nameless = if all {
             self.apart.nameless.clone()
@@ -130,7 +131,7 @@ impl<M: Mtd> Jffs2<M> {
         };
         for ino in nameless {
             // The numbers of removed inodes are given out again.
-            if self.known.get(&ino).is_none_or(|known| known.links > 0) || !told.insert(ino) {
+            if self.known.get(&ino).is_none_or(|known| known.links > 0) || !shown.insert(ino) {
                 continue;
             }
             let path = format!("#{ino}").into_bytes();
@@ -141,7 +142,7 @@ impl<M: Mtd> Jffs2<M> {
                 ino,
                 why,
             });
-            self.tell_below((0, path, ino), why, &mut told, report)?;
+            self.tell_below((0, path, ino), why, &mut shown, report)?;
         }
         Ok(())
     }
@@ -151,13 +152,13 @@ impl<M: Mtd> Jffs2<M> {
         &mut self,
         (dir, path, ino): (u32, Vec<u8>, u32),
         why: Unreached,
-        told: &mut BTreeSet<u32>,
+        shown: &mut BTreeSet<u32>,
         report: &mut Report,
     ) -> Result<(), Jffs2Error> {
         let mut waiting = VecDeque::from([(path, ino)]);
         while let Some((path, above)) = waiting.pop_front() {
             for (name, ino, is_dir) in self.names_of(above)? {
-                let is_new = told.insert(ino);
+                let is_new = shown.insert(ino);
                 // A full report counts only; paths of any depth need not be kept for that.
                 let full = report.findings.len() >= FINDINGS_MAX;
                 let path = if full {
@@ -197,14 +198,15 @@ impl<M: Mtd> Jffs2<M> {
                 .map(|dent| (dent.name.to_vec(), dent.ino, dent.kind == KIND_DIRECTORY))
                 .collect()),
             Err(error @ Jffs2Error::Flash(_)) => Err(error),
-            // It is told by itself.
+            // It has a finding of its own.
             Err(_) => Ok(Vec::new()),
         }
     }
 
     /// The paths of inodes that are wanted, one of each, without a slash in front.
     pub fn paths(&mut self, wanted: &BTreeSet<u32>) -> Result<BTreeMap<u32, Vec<u8>>, Jffs2Error> {
-        let (mut above, mut found) = (BTreeMap::new(), BTreeMap::new());
+        let mut above = BTreeMap::new();
+        let mut found = BTreeMap::new();
         let mut waiting = VecDeque::from([crate::inode::ROOT]);
         while let Some(dir) = waiting.pop_front() {
             let inode = match self.load(dir) {
@@ -226,7 +228,8 @@ impl<M: Mtd> Jffs2<M> {
             self.let_go();
         }
         for ino in wanted {
-            let (mut parts, mut at) = (Vec::new(), *ino);
+            let mut parts = Vec::new();
+            let mut at = *ino;
             while let Some((dir, name)) = above.get(&at).filter(|_| parts.len() <= above.len()) {
                 parts.push(&name[..]);
                 at = *dir;

@@ -12,11 +12,11 @@ pub struct Work {
     pub bytes: u64,
     /// Bytes read from the medium: checked or copied.
     pub bytes_read: u64,
-    /// Of LZO.
+    /// Bytes that LZO coded and decoded.
     pub lzo: Coded,
-    /// Of zlib.
+    /// Bytes that zlib coded and decoded.
     pub zlib: Coded,
-    /// Of rtime.
+    /// Bytes that rtime coded and decoded.
     pub rtime: Coded,
     /// Passes of garbage collection.
     pub passes: u64,

@@ -2,7 +2,7 @@
 //!
 //! *Promises.* Every change is a new node, complete in itself, with the next version of its inode
 //! or directory; only then the nodes that it replaces do not count any more. What is known of an
-//! inode changes only when there is room for the node that says so. A write that fails is tried
+//! inode changes only when there is space for the node that says so. A write that fails is tried
 //! elsewhere. *One seam:* all data of files go through [`write_range`](Jffs2::write_range). Source:
 //! fs/jffs2/write.c, file.c, fs.c.
 
@@ -19,7 +19,7 @@ use crate::{
 use nandlab_mtd::Mtd;
 use nandlab_vfs::Errno;
 
-/// The least room for which data of a file are divided (`JFFS2_MIN_DATA_LEN`).
+/// The least space for which data of a file are divided (`JFFS2_MIN_DATA_LEN`).
 pub(crate) const DATA_MIN: u32 = 128;
 /// The longest file: what the field holds, and `s_maxbytes` of `fs/jffs2/fs.c`.
 pub(crate) const FILE_BYTES_MAX: u64 = u32::MAX as u64;
@@ -35,7 +35,8 @@ pub(crate) struct Piece<'a> {
 }
 
 impl<M: Mtd> Jffs2<M> {
-    /// Puts a node with the bytes `data`, whose checksum it has; room for it has been made.
+    /// Puts a node with the bytes `data`, whose checksum it has; [`reserve`](Jffs2::reserve) found
+    /// the space.
     pub(crate) fn put_inode(&mut self, raw: &mut RawInode, data: &[u8]) -> Result<u32, Jffs2Error> {
         raw.csize = if raw.compr == ZERO {
             0
@@ -65,7 +66,8 @@ impl<M: Mtd> Jffs2<M> {
         }
     }
 
-    /// Puts a name of a directory, or that there is none; room for it has been made.
+    /// Puts a name of a directory, or that there is none; [`reserve`](Jffs2::reserve) found the
+    /// space.
     fn put_dirent(&mut self, raw: &RawDirent, name: &[u8]) -> Result<u32, Jffs2Error> {
         let state = if raw.ino == 0 {
             State::Normal
@@ -139,7 +141,8 @@ impl<M: Mtd> Jffs2<M> {
     /// Takes a name away that the build found to be one too many.
     pub(crate) fn forget_name(&mut self, dir: u32, name: &[u8]) -> Result<(), Jffs2Error> {
         let inode = self.load(dir)?;
-        let (mtime, ctime) = (inode.mtime, inode.ctime);
+        let mtime = inode.mtime;
+        let ctime = inode.ctime;
         inode.dents.remove(name);
         self.now = nandlab_vfs::Time::new(mtime.into());
         self.write_name(dir, name, 0, 0, For::Deletion)?;
@@ -193,7 +196,7 @@ impl<M: Mtd> Jffs2<M> {
         let mut effects = Effects::default();
         inode.tree.insert(at, raw.offset, raw.dsize, &mut effects);
         effects.gone.extend(inode.metadata.take());
-        self.settle(&effects)
+        self.apply_effects(&effects)
     }
 
     /// A file becomes `size` bytes long, what it gains are zeros, and its attributes change.
@@ -215,7 +218,7 @@ impl<M: Mtd> Jffs2<M> {
         self.overwritten(ino, size, u32::MAX);
         let mut effects = Effects::default();
         self.load(ino)?.tree.truncate(size, &mut effects);
-        self.settle(&effects)
+        self.apply_effects(&effects)
     }
 
     /// A node that says: zeros from `start` to `end`, and the file ends there.
@@ -332,7 +335,7 @@ impl<M: Mtd> Jffs2<M> {
         Ok(done - known)
     }
 
-    /// One node of as much of `data` as there is room for; gives how much that is.
+    /// One node of as much of `data` as fits; returns how much that is.
     pub(crate) fn write_piece(
         &mut self,
         ino: u32,

@@ -44,7 +44,6 @@ struct Ref {
     older: BTreeSet<u32>,
 }
 
-/// All attributes.
 #[derive(Debug, Default)]
 pub(crate) struct Xattrs {
     values: BTreeMap<u32, Value>,
@@ -275,20 +274,23 @@ impl<M: Mtd> Jffs2<M> {
         }
         let (prefix, rest) = Space::JFFS2.split(name)?;
         let xid = self.put_value(prefix, rest, value)?;
+        self.replace_ref(ino, xid, old.map(|(old, _)| old))
+    }
+
+    /// Gives the inode a value in place of an old one.
+    fn replace_ref(&mut self, ino: u32, xid: u32, old: Option<u32>) -> Result<(), Jffs2Error> {
         if let Err(error) = self.put_ref(ino, xid, 0, For::Write) {
             self.release_value(xid)?;
             return Err(error);
         }
-        old.map_or(Ok(()), |(old, _)| self.end_ref(ino, old))
+        old.map_or(Ok(()), |old| self.end_ref(ino, old))
     }
 
     /// A value of which one more is used: one that is there already, or a new one.
     fn put_value(&mut self, prefix: u8, name: &[u8], value: &[u8]) -> Result<u32, Jffs2Error> {
         let data = [name, b"\0", value].concat();
-        let (name_len, value_len) = (
-            name.len() as u8,
-            u16::try_from(value.len()).map_err(|_| Errno::NoSpace)?,
-        );
+        let name_len = name.len() as u8;
+        let value_len = u16::try_from(value.len()).map_err(|_| Errno::NoSpace)?;
         let wanted = RawXattr {
             prefix,
             name_len,

@@ -108,7 +108,6 @@ fn main() {
     }
 }
 
-/// One round.
 struct Round {
     page: u32,
     writes: u32,
@@ -132,10 +131,8 @@ fn measure(chip: &str, ftl: &str, writes: u32) -> Round {
         panic!("a disk")
     };
     let g = *device.geometry();
-    let (per_page, data) = (
-        u64::from(g.page.min(2048) / g.sector),
-        vec![0x5a; g.page.min(2048) as usize],
-    );
+    let per_page = u64::from(g.page.min(2048) / g.sector);
+    let data = vec![0x5a; g.page.min(2048) as usize];
     let pages = (g.sectors as f64 * FULL) as u64 / per_page;
     let mut random = nandlab_sim::rng(7, "schemes");
     let write = |device: &mut Box<dyn Device>, page: u64| {
@@ -146,13 +143,13 @@ fn measure(chip: &str, ftl: &str, writes: u32) -> Round {
     (0..pages).for_each(|page| write(&mut device, page));
     // Until every log block has been in use.
     (0..writes / 2).for_each(|_| write(&mut device, (u64::from(random.next_u32()) * pages) >> 32));
-    let (before, region, began) = (*device.tally(), Region::new(HEAP), cpu());
+    let before = *device.tally();
+    let region = Region::new(HEAP);
+    let began = cpu();
     (0..writes).for_each(|_| write(&mut device, (u64::from(random.next_u32()) * pages) >> 32));
-    let (seconds, heap, after) = (
-        cpu() - began,
-        region.change().bytes_allocated,
-        *device.tally(),
-    );
+    let seconds = cpu() - began;
+    let heap = region.change().bytes_allocated;
+    let after = *device.tally();
     let programs = |tally: &nandlab_ftl::Tally| {
         tally
             .rows()
@@ -161,7 +158,8 @@ fn measure(chip: &str, ftl: &str, writes: u32) -> Round {
     };
     let merges =
         |tally: &nandlab_ftl::Tally| [tally.merges.switch, tally.merges.partial, tally.merges.full];
-    let (a, b) = (merges(&after), merges(&before));
+    let a = merges(&after);
+    let b = merges(&before);
     Round {
         page: data.len() as u32,
         writes,

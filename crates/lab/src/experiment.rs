@@ -19,11 +19,11 @@ pub struct Experiment {
     pub stack: Description,
     /// What it asks of the stack.
     pub workload: WorkloadDescription,
-    /// How.
+    /// How the run loop issues the workload.
     pub run: RunOptions,
     /// Every setting in effect, defaults included.
     pub settings: Vec<Setting>,
-    /// Numbers that a publication gives for it, by name (`[published]`): to be shown beside what is
+    /// Numbers that a paper gives for it, by name (`[published]`): to be shown beside what is
     /// measured, never used.
     pub published: Vec<(String, f64)>,
 }
@@ -37,11 +37,11 @@ pub struct RunOptions {
     pub depth: Depth,
     /// What is written before.
     pub precondition: Precondition,
-    /// How often over.
+    /// How often the address space is overwritten before the run.
     pub precondition_overwrites: u64,
     /// With zeros, which take no memory, rather than with bytes that differ from page to page.
     pub precondition_zero: bool,
-    /// When measuring begins.
+    /// The moment from which figures count.
     pub measure_from: MeasureFrom,
     /// Virtual time between two points of the series to begin with, ns; doubled when there are too
     /// many.
@@ -53,7 +53,7 @@ pub struct RunOptions {
 /// Requests in flight at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// So many.
+    /// At most so many requests at once.
     Limited(NonZeroU32),
     /// Any number; open loop only.
     Unlimited,
@@ -62,7 +62,7 @@ pub enum Depth {
 /// What is written before the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precondition {
-    /// Nothing.
+    /// The device is measured as formatted.
     None,
     /// The whole device in ascending order, so many times.
     Sequential,
@@ -70,12 +70,12 @@ pub enum Precondition {
     Random,
 }
 
-/// When measuring begins.
+/// The moment from which figures count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MeasureFrom {
     /// With the first request of the workload.
     Start,
-    /// When write amplification has settled; see [`Steady`](crate::run::Steady).
+    /// When write amplification is steady; see [`Steady`](crate::run::Steady).
     Steady,
 }
 
@@ -190,7 +190,7 @@ fn check_files(
 }
 
 impl RunOptions {
-    /// Takes `[run]`; a workload that has times of its own runs open loop unless told otherwise.
+    /// Takes `[run]`; a workload that has times of its own runs open loop unless set otherwise.
     fn take(
         mut section: Section,
         has_times: bool,

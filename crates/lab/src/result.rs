@@ -5,10 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One run, measured.
+/// The settings and figures of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
-    /// The experiment's name.
+    /// The name of the experiment that ran.
     pub name: String,
     /// Every setting in effect, defaults included.
     pub settings: Vec<Setting>,
@@ -40,7 +40,7 @@ impl RunResult {
 /// One key of the description as it took effect.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
-    /// `section.key`.
+    /// The key as a description writes it: `section.key`.
     pub key: String,
     /// Its value, as TOML writes it.
     pub value: String,
@@ -48,7 +48,7 @@ pub struct Setting {
     pub origin: String,
 }
 
-/// The host's side.
+/// Figures above the translation layer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     /// One row per kind of request that occurred: `read`, `write`, `flush`, `discard`.
@@ -64,7 +64,7 @@ pub struct Host {
 pub struct HostRow {
     /// `read`, `write`, `flush` or `discard`.
     pub operation: String,
-    /// Requests served.
+    /// Requests of this kind that were served.
     pub count: u64,
     /// Bytes moved (or discarded).
     pub bytes: u64,
@@ -75,24 +75,24 @@ pub struct HostRow {
 /// A latency distribution in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Arithmetic mean.
+    /// The arithmetic mean in nanoseconds.
     pub mean_ns: f64,
-    /// Median.
+    /// The median in nanoseconds.
     pub p50_ns: u64,
-    /// 90th percentile.
+    /// The 90th percentile in nanoseconds.
     pub p90_ns: u64,
-    /// 99th percentile.
+    /// The 99th percentile in nanoseconds.
     pub p99_ns: u64,
-    /// 99.9th percentile.
+    /// The 99.9th percentile in nanoseconds.
     pub p999_ns: u64,
-    /// Largest.
+    /// The longest latency in nanoseconds.
     pub max_ns: u64,
     /// Histogram: (upper bound of the bucket in ns, requests in it), ascending, empty buckets left
     /// out.
     pub buckets: Vec<(u64, u64)>,
 }
 
-/// The flash side.
+/// Figures of the flash chip.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Flash {
     /// Operations split by who caused them (`host data`, `collection`, `mapping`, ...).
@@ -104,9 +104,9 @@ pub struct Flash {
     pub write_amplification: Option<f64>,
     /// The same without mapping metadata: what the closed forms for garbage collection speak of.
     pub collection_amplification: Option<f64>,
-    /// Bits that error correction mended.
+    /// Bits that error correction corrected.
     pub corrected_bits: u64,
-    /// Reads beyond correction.
+    /// Reads with more flipped bits than the code corrects.
     pub uncorrectable: u64,
     /// Share of the virtual time that each die was busy, 0 to 1.
     pub die_busy: Vec<f64>,
@@ -127,7 +127,7 @@ impl Flash {
 /// Flash operations of one cause.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlashRow {
-    /// Who caused them.
+    /// The part of the layer that issued the operations.
     pub cause: String,
     /// Page reads (OOB-only reads included).
     pub reads: u64,
@@ -141,7 +141,7 @@ pub struct FlashRow {
     pub oob_programs: u64,
     /// Pages copied inside the array (each one read and one program).
     pub copies: u64,
-    /// Block erases.
+    /// Blocks erased for this cause.
     pub erases: u64,
 }
 
@@ -163,13 +163,13 @@ pub struct Merges {
 /// A spread of erase counts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Wear {
-    /// Least worn block.
+    /// Erases of the least worn block.
     pub min: u32,
-    /// Most worn block.
+    /// Erases of the most worn block.
     pub max: u32,
-    /// Mean.
+    /// Mean erases of a block.
     pub mean: f64,
-    /// Standard deviation.
+    /// Standard deviation of the erases of a block.
     pub deviation: f64,
     /// Erases a block is rated for; none if the chip does not say.
     pub rated: Option<u32>,

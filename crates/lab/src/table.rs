@@ -55,15 +55,8 @@ pub fn words<const N: usize>(
 /// Rows under headings: names to the left, columns of numbers to the right.
 pub fn rows(heads: &[String], rows: &[Vec<String>]) -> String {
     let mut table = plain();
-    let number = |text: &String| {
-        text == "-"
-            || text
-                .chars()
-                .next()
-                .is_some_and(|c| c.is_ascii_digit() || "+-.".contains(c))
-    };
     let numbers: Vec<bool> = (0..heads.len())
-        .map(|at| at > 0 && rows.iter().filter_map(|row| row.get(at)).all(number))
+        .map(|at| at > 0 && rows.iter().filter_map(|row| row.get(at)).all(is_number))
         .collect();
     let line = |row: &[String]| -> Vec<Cell> {
         let side = |right: bool| {
@@ -83,6 +76,11 @@ pub fn rows(heads: &[String], rows: &[Vec<String>]) -> String {
         table.add_row(line(row));
     });
     finish(&table)
+}
+
+fn is_number(text: &String) -> bool {
+    let first = text.chars().next();
+    text == "-" || first.is_some_and(|c| c.is_ascii_digit() || "+-.".contains(c))
 }
 
 fn plain() -> Table {

@@ -13,12 +13,12 @@ use std::rc::Rc;
 /// As much of a trace as is looked at to tell its format, in bytes.
 const HEAD: u64 = 64 << 10;
 
-/// A recorded workload.
+/// A recorded workload, as a description names it.
 #[derive(Clone, Debug)]
 pub struct TraceDescription {
-    /// The trace.
+    /// The file that holds the trace.
     pub file: PathBuf,
-    /// Its format; none: told by its content.
+    /// Its format; none: detected by its content.
     pub format: Option<Format>,
     /// How it is read.
     pub options: Options,
@@ -44,7 +44,7 @@ impl TraceDescription {
 /// What to do with requests beyond the device's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FitRule {
-    /// Stop.
+    /// Stop with an error.
     Refuse,
     /// Offsets modulo the device.
     Wrap,
@@ -57,13 +57,7 @@ pub enum FitRule {
 pub enum TraceFileError {
     /// The operating system refused.
     #[error("{}: {error}", path.display())]
-    File {
-        /// The trace.
-        path: PathBuf,
-        /// Its words.
-        error: io::Error,
-    },
-    /// No format fits.
+    File { path: PathBuf, error: io::Error },
     #[error(
         "{}: found no request of a known format in its first 64 KiB, expected MSR, blkparse, \
          fio or SPC lines; workload.format tells which{}",
@@ -71,7 +65,6 @@ pub enum TraceFileError {
         as_nearest(nearest)
     )]
     UnknownFormat {
-        /// The trace.
         path: PathBuf,
         /// The format that comes nearest, and what is wrong in it.
         nearest: Option<(Format, Box<TraceError>)>,
@@ -83,7 +76,6 @@ pub enum TraceFileError {
         path.display()
     )]
     Pipe {
-        /// The trace.
         path: PathBuf,
         /// Why it is read again.
         why: &'static str,
@@ -91,9 +83,8 @@ pub enum TraceFileError {
     /// A line or a request is wrong.
     #[error("{}", in_file(path, error))]
     Content {
-        /// The trace.
         path: PathBuf,
-        /// What and where.
+        /// The wrong line and the reason.
         error: WorkloadError,
     },
 }
@@ -166,8 +157,8 @@ impl Lines for FileLines {
 
 /// What is wrong in the format that comes nearest, for an error that names none.
 fn as_nearest(nearest: &Option<(Format, Box<TraceError>)>) -> String {
-    let told = |(format, error): &(Format, _)| format!("; read as {format}: {error}");
-    nearest.as_ref().map_or(String::new(), told)
+    let reported = |(format, error): &(Format, _)| format!("; read as {format}: {error}");
+    nearest.as_ref().map_or(String::new(), reported)
 }
 
 /// A trace, opened once: a pipe gives its bytes to nobody else.
@@ -303,7 +294,8 @@ impl Feed for TraceFeed {
     }
 
     fn notes(&self) -> Vec<String> {
-        let (counts, adjusted) = (self.source.source().counts(), self.source.adjusted());
+        let counts = self.source.source().counts();
+        let adjusted = self.source.adjusted();
         let notes = [
             (
                 counts.other_units,
@@ -428,7 +420,8 @@ mod tests {
             let mut ours = FileLines::new(opened, Rc::default());
             let mut theirs = Text::from(text.as_bytes());
             loop {
-                let (a, b) = (ours.line(), theirs.line());
+                let a = ours.line();
+                let b = theirs.line();
                 assert_eq!(a, b);
                 if matches!(b, Ok(None) | Err(_)) {
                     break;

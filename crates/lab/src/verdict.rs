@@ -22,9 +22,9 @@ const CONFIDENCE: f64 = 0.95;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It does.
+    /// The claim is true here.
     Holds,
-    /// It does not.
+    /// The claim is false here.
     Fails,
     /// The runs do not tell.
     Undecided,
@@ -55,7 +55,7 @@ impl Verdict {
         if times > 0 { self } else { Self::Undecided }
     }
 
-    /// The word.
+    /// Returns the word that reports print.
     pub fn name(self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -74,7 +74,7 @@ impl fmt::Display for Verdict {
 /// A figure, measured once or with several seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Sample {
-    /// Its mean.
+    /// The arithmetic mean of the values.
     pub mean: f64,
     /// From the mean to either end of the interval; nothing for a single seed.
     pub half: Option<f64>,
@@ -147,7 +147,7 @@ impl Sample {
     }
 
     /// In words, with each number as `number` writes it.
-    pub fn told(&self, number: impl Fn(f64) -> String) -> String {
+    pub fn reported(&self, number: impl Fn(f64) -> String) -> String {
         let mean = number(self.mean);
         match (self.half, self.seeds) {
             (_, None) => mean,
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(figure.mean, 5.5);
         assert!((figure.half.unwrap() - 2.2622 * 3.0277 / 10f64.sqrt()).abs() < 1e-3);
         assert_eq!(
-            figure.told(|v| format!("{v:.1}")),
+            figure.reported(|v| format!("{v:.1}")),
             "5.5 (3.3 to 7.7, 10 seeds)"
         );
     }

@@ -21,7 +21,8 @@ fn memory_does_not_grow_with_the_number_of_requests() {
     run(&experiment, &mut |_| seen.push(resident())).unwrap();
     // A tenth of the run reaches every page of the device and the last doubling of the series'
     // first cells; a byte a request would be 2.7 MB.
-    let (early, late) = (seen[seen.len() / 10], *seen.last().unwrap());
+    let early = seen[seen.len() / 10];
+    let late = *seen.last().unwrap();
     assert!(
         seen.len() > 40 && late < early + (1 << 20),
         "{early} {late}"

@@ -4,8 +4,8 @@
 //! The shortest way to each place is known once all places before it have been looked at: each
 //! hands on to those that one literal, or a copy of any length from any of the candidates, leads
 //! to. What a run of literals costs depends on its length, so the length is carried along with the
-//! shortest way; a longer way that would have been better off with its literals is lost, and so is
-//! a copy of three bytes from a place that is as dear as the next one: that is the "nearly".
+//! shortest way; a longer way that would have been better off with its literals is lost. So is a
+//! copy of three bytes from a place that is as dear as the next one: that is the "nearly".
 
 use crate::pack::{CLOSE, FAR, NEAR, TAIL};
 use alloc::vec::Vec;
@@ -124,11 +124,9 @@ impl Best {
     /// Enters a place into the tables; gives the last places of the same three bytes and of the
     /// same two, perhaps.
     fn enter(&mut self, source: &[u8], at: usize) -> (u32, u32) {
-        let (a, b, c) = (
-            u32::from(source[at]),
-            u32::from(source[at + 1]),
-            u32::from(source[at + 2]),
-        );
+        let a = u32::from(source[at]);
+        let b = u32::from(source[at + 1]);
+        let c = u32::from(source[at + 2]);
         let place = self.base + at as u32;
         let slot = ((a | b << 8 | c << 16).wrapping_mul(0x9E37_79B1) >> (32 - HASH_BITS)) as usize;
         let triple = core::mem::replace(&mut self.triples[slot], place);
@@ -141,7 +139,8 @@ impl Best {
     /// Hands on to all places that copies from the candidates lead to.
     fn copies(&mut self, source: &[u8], at: usize, mut candidate: u32) {
         let from = self.steps[at];
-        let (mut longest, limit) = (2, source.len() - at);
+        let mut longest = 2;
+        let limit = source.len() - at;
         for _ in 0..CANDIDATES {
             if candidate < self.base {
                 break;

@@ -1,5 +1,5 @@
 //! Two compressors: one table of the last place of each four bytes, the first match taken; or,
-//! where time matters less than room, the [`best`] way.
+//! where time matters less than space, the [`best`] way.
 
 use crate::best;
 use alloc::vec::Vec;
@@ -29,7 +29,8 @@ impl Lzo {
     pub fn compress(&mut self, source: &[u8], room: usize, out: &mut Vec<u8>) -> bool {
         self.table.clear();
         self.table.resize(1 << HASH_BITS, 0);
-        let (mut at, mut literals) = (0, 0);
+        let mut at = 0;
+        let mut literals = 0;
         while at + TAIL < source.len() {
             let slot = hash(&source[at..]);
             let seen = core::mem::replace(&mut self.table[slot], at as u32 + 1) as usize;
@@ -71,14 +72,8 @@ impl Lzo {
             let at = literals + run;
             put_literals(&source[literals..at], literals == 0, out);
             match len {
-                2 => out.extend([
-                    ((distance - 1) << 2 & 0xC) as u8,
-                    ((distance - 1) >> 2) as u8,
-                ]),
-                _ if best::is_middle(len, distance, run) => {
-                    let place = distance - CLOSE - 1;
-                    out.extend([(place << 2 & 0xC) as u8, (place >> 2) as u8]);
-                }
+                2 => put_two(distance - 1, out),
+                _ if best::is_middle(len, distance, run) => put_two(distance - CLOSE - 1, out),
                 _ => put_copy(len, distance, out),
             }
             literals = at + len;
@@ -125,13 +120,7 @@ fn put_literals(bytes: &[u8], first: bool, out: &mut Vec<u8>) {
 
 fn put_copy(len: usize, distance: usize, out: &mut Vec<u8>) {
     if len <= 8 && distance <= CLOSE {
-        let place = distance - 1;
-        let op = if len <= 4 {
-            0x40 | (len - 3) << 5
-        } else {
-            0x80 | (len - 5) << 5
-        };
-        out.extend([(op | (place & 7) << 2) as u8, (place >> 3) as u8]);
+        put_near(len, distance, out);
         return;
     }
     let (op, most, place) = match distance {
@@ -149,6 +138,22 @@ fn put_copy(len: usize, distance: usize, out: &mut Vec<u8>) {
         put_rest(len - most, out);
     }
     out.extend(((place << 2) as u16).to_le_bytes());
+}
+
+/// Puts the two bytes of a short copy.
+fn put_two(place: usize, out: &mut Vec<u8>) {
+    out.extend([(place << 2 & 0xC) as u8, (place >> 2) as u8]);
+}
+
+/// Puts a copy of at most 8 bytes from nearby.
+fn put_near(len: usize, distance: usize, out: &mut Vec<u8>) {
+    let place = distance - 1;
+    let op = if len <= 4 {
+        0x40 | (len - 3) << 5
+    } else {
+        0x80 | (len - 5) << 5
+    };
+    out.extend([(op | (place & 7) << 2) as u8, (place >> 3) as u8]);
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub struct Corrections {
     pub pages: u64,
     /// Flipped bits that were corrected, also in pages of which another part is beyond correction.
     pub bits: u64,
-    /// Pages beyond correction.
+    /// Pages with more flipped bits than the code corrects.
     pub failed: u64,
     /// The first 1024 pages beyond correction, in the order in which they were read.
     pub failed_pages: Vec<Page>,
@@ -73,7 +73,7 @@ impl Correction {
 
     /// Corrects a page that is about to be programmed again, data and ECC bytes. Erased ECC bytes
     /// belong to an erased page, or to data that were written without them: such data stay.
-    pub fn settle(
+    pub fn correct_for_program(
         &mut self,
         page: Page,
         data: &mut [u8],

@@ -2,7 +2,7 @@
 
 use crate::{Hook, Hooked, Outcome, Request};
 
-/// Requests by kind.
+/// Requests that an array served, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Pages read with their data.
@@ -15,15 +15,15 @@ pub struct Counts {
     pub oob_programs: u64,
     /// Pages copied; they are neither reads nor programs here.
     pub copies: u64,
-    /// Blocks erased.
+    /// Blocks whose erase was requested.
     pub erases: u64,
-    /// Blocks asked about.
+    /// Blocks whose bad mark was read.
     pub bad_checks: u64,
-    /// Blocks marked bad.
+    /// Blocks marked bad by the caller.
     pub bad_marks: u64,
-    /// Fences.
+    /// Calls of [`Mtd::fence`](crate::Mtd::fence) that were served.
     pub fences: u64,
-    /// Syncs.
+    /// Calls of [`Mtd::sync`](crate::Mtd::sync) that were served.
     pub syncs: u64,
     /// Reads and copies in which bits were corrected; they count as reads and copies too.
     pub corrected: u64,
@@ -35,7 +35,7 @@ pub struct Counts {
 pub type Counter<M> = Hooked<M, Counts>;
 
 impl<M> Hooked<M, Counts> {
-    /// Counts from zero.
+    /// Wraps an array, with all counters at zero.
     pub fn new(inner: M) -> Self {
         Self::with(inner, Counts::default())
     }

@@ -6,8 +6,8 @@ use nandlab_sim::{BackingError, Finding, LayerFault, MediumFault, Place, PowerCu
 /// An operation that did not happen, or not as asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MtdError {
-    /// More bit errors than the error correction can mend, or a torn page. The data returned are as
-    /// read.
+    /// More bit errors than the error correction can correct, or a torn page. The data returned are
+    /// as read.
     #[error("{0}: uncorrectable")]
     Uncorrectable(Page),
     /// The chip reported a failed program.
@@ -28,7 +28,7 @@ pub enum MtdError {
     /// The buffers have the wrong length for this array.
     #[error("buffer of {found} bytes, expected {expected}")]
     BadLength {
-        /// The caller's length.
+        /// The length that the caller passed, in bytes.
         found: usize,
         /// The page or OOB length, the most that is accepted.
         expected: usize,

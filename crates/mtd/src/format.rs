@@ -32,7 +32,7 @@ pub enum ImageError {
     /// The code's steps do not fill a page.
     #[error("ECC {code} on pages of {page} bytes, expected a multiple of its {}-byte steps", code.step())]
     Steps {
-        /// The code.
+        /// The error-correcting code that was asked for.
         code: Code,
         /// Data bytes of a page.
         page: u32,
@@ -43,7 +43,7 @@ pub enum ImageError {
     /// Linux has no layout for this code and spare area.
     #[error("ECC {code} with {oob} spare bytes behind pages of {page}, expected {expected}")]
     NotInLinux {
-        /// The code.
+        /// The error-correcting code that was asked for.
         code: Code,
         /// Data bytes of a page.
         page: u32,
@@ -228,7 +228,7 @@ fn layout_with_code(page: u32, oob: u32, code: Code) -> Result<Layout, ImageErro
         (Code::Bch { .. }, 64..) => {
             let ecc = code.page_parity(page as usize);
             let ecc = ecc.ok_or(ImageError::Steps { code, page })?;
-            let ecc = u16::try_from(ecc).map_err(|_| refused("room for the ECC bytes"))?;
+            let ecc = u16::try_from(ecc).map_err(|_| refused("space for the ECC bytes"))?;
             Ok(Layout::LinuxLargePageEnd { ecc })
         }
         (Code::Bch { .. }, _) => Err(refused("at least 64")),

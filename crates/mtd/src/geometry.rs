@@ -32,9 +32,9 @@ pub struct Geometry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} is {found}, expected {expected}")]
 pub struct GeometryError {
-    /// Which field.
+    /// The name of the field that is refused.
     pub field: &'static str,
-    /// Its value.
+    /// The value of that field.
     pub found: u64,
     /// What it should be.
     pub expected: &'static str,

@@ -5,11 +5,11 @@
 //! pages may be programmed in any order and in parts. Every operation is in the image when it
 //! returns, and durable after a sync. A bad block can be read, not programmed or erased.
 //!
-//! *Error correction.* With [`ImageFormat::ecc`], a read of data corrects them and a program of data
-//! stores their ECC bytes; a program of user bytes alone leaves the ECC bytes as they are. A page
-//! can be programmed in parts if each step of the code gets its data at once, since the ECC bytes
-//! can only clear bits, too. Where a page's data were written without ECC bytes, the next program
-//! adds them. Without a code, the bytes that the layout gives to it stay as they are.
+//! *Error correction.* With [`ImageFormat::ecc`], a read of data corrects them and a program of
+//! data stores their ECC bytes; a program of user bytes alone leaves the ECC bytes as they are. A
+//! page can be programmed in parts if each step of the code gets its data at once, since the ECC
+//! bytes can only clear bits, too. Where a page's data were written without ECC bytes, the next
+//! program adds them. Without a code, the bytes that the layout gives to it stay as they are.
 
 use crate::correction::Correction;
 use crate::{
@@ -87,7 +87,7 @@ impl<B: Backing> Image<B> {
         outcome
     }
 
-    /// The image's bytes.
+    /// Returns the byte store that holds the image.
     pub fn backing(&self) -> &B {
         &self.backing
     }
@@ -107,10 +107,8 @@ impl<B: Backing> Image<B> {
         let marker = self.layout.as_ref().and_then(OobLayout::marker);
         let pages = marker.map(|marker| (marker, self.geometry.pages_per_block.min(2)));
         let (in_oob, pages) = pages.unwrap_or_default();
-        let (first, page_bytes) = (
-            self.offset(self.geometry.page_at(block, 0)),
-            self.cells.len() as u64,
-        );
+        let first = self.offset(self.geometry.page_at(block, 0));
+        let page_bytes = self.cells.len() as u64;
         let in_page = u64::from(self.geometry.page) + in_oob as u64;
         (0..u64::from(pages)).map(move |page| first + page * page_bytes + in_page)
     }
@@ -172,7 +170,7 @@ impl<B: Backing> Mtd for Image<B> {
         // The kernel programs user bytes alone without a look at the ECC bytes.
         let mut ecc = self.ecc.as_mut().zip(layout).filter(|_| !data.is_empty());
         if let Some((ecc, layout)) = &mut ecc {
-            ecc.settle(page, old, raw, layout)?;
+            ecc.correct_for_program(page, old, raw, layout)?;
         }
         let mut fine = clears(old.iter_mut(), data);
         if let Some(layout) = layout {

@@ -227,7 +227,8 @@ mod tests {
         let mut array = array([Fault::uncorrectable(..)]);
         program(&mut array, 0).unwrap();
         let mut above = FaultInjector::new(&mut array);
-        let (mut once, mut twice) = ([0; 512], [0; 512]);
+        let mut once = [0; 512];
+        let mut twice = [0; 512];
         above.read(Page(0), &mut twice, &mut []).unwrap_err();
         array.read(Page(0), &mut once, &mut []).unwrap_err();
         assert_eq!(once, twice);

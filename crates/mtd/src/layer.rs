@@ -55,7 +55,7 @@ pub type LayerError = Box<dyn Error + Send + Sync>;
 /// # Ok::<(), LayerError>(())
 /// ```
 pub trait Layer<M> {
-    /// The attached layer.
+    /// The type of the layer once attached.
     type Device;
 
     /// Puts a new, empty layer on `medium`, whose blocks are erased. Durable on return.

@@ -76,14 +76,13 @@ impl Plan {
     fn user(fits: bool, user: [Range<usize>; 2]) -> Self {
         Self {
             fits,
-            expected: "room for the bad-block marker",
+            expected: "space for the bad-block marker",
             user,
             ecc: NONE,
         }
     }
 
-    /// `ecc` bytes from `at` on, the user in front of them and behind. More than there is room for
-    /// does not fit.
+    /// `ecc` bytes from `at` on, the user in front of them and behind. An error if they do not fit.
     fn hamming(fits: bool, expected: &'static str, at: usize, ecc: usize, spare: usize) -> Self {
         let end = spare.min(at + ecc);
         Self {
@@ -139,7 +138,7 @@ impl Layout {
 
     fn plan(self, page: u32, raw: usize, ecc: Option<usize>) -> Plan {
         let small = page <= 512;
-        // Hamming over 256 bytes, as far as there is room.
+        // Hamming over 256 bytes, as far as there is space.
         let hamming = |room: usize| ecc.unwrap_or_else(|| room.min(page as usize / 256 * 3));
         match self {
             Self::Raw => Plan::user(raw > if small { 5 } else { 0 }, [0..raw, 0..0]),
@@ -156,7 +155,7 @@ impl Layout {
                 let at = raw.saturating_sub(ecc.into());
                 Plan {
                     fits: !small && at >= 2,
-                    expected: "pages of more than 512 bytes with room for marker and ECC",
+                    expected: "pages of more than 512 bytes with space for marker and ECC",
                     user: [2..at.max(2), 0..0],
                     ecc: [at..raw, 0..0],
                 }

@@ -50,8 +50,8 @@ pub use partition::Partition;
 pub use request::{Outcome, Request};
 pub use tracer::{Event, Sink, Tracer};
 
-/// How many bits of a read the error correction had to mend: an outcome, not an error.
-/// A caller that cares about data retention moves a page whose count nears the code's strength.
+/// How many bits of a read the error correction corrected: an outcome, not an error. A caller that
+/// cares about data retention moves a page whose count nears the code's strength.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Corrected {
     /// The largest number of bits corrected in one codeword of the read.
@@ -65,9 +65,9 @@ pub struct Issued(pub u64);
 /// One page of [`Mtd::copy_many`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Move {
-    /// Source.
+    /// The page that is read.
     pub from: Page,
-    /// Target.
+    /// The erased page that is programmed.
     pub to: Page,
 }
 
@@ -81,7 +81,8 @@ pub fn rows<'a>(
     tails: &'a [u8],
 ) -> impl Iterator<Item = MoveRow<'a>> {
     let count = moves.len().max(1);
-    let (head, tail) = (heads.len() / count, tails.len() / count);
+    let head = heads.len() / count;
+    let tail = tails.len() / count;
     let mut heads = heads;
     moves.iter().enumerate().map(move |(i, m)| {
         let (row, rest) = core::mem::take(&mut heads).split_at_mut(head);
@@ -167,7 +168,7 @@ pub fn rows<'a>(
 /// # let _ = first_byte::<Frozen<Box<dyn Mtd>>>;
 /// ```
 pub trait Mtd {
-    /// The array's shape.
+    /// Returns the shape of the whole array.
     fn geometry(&self) -> &Geometry;
 
     /// Reads a page, or with empty `data` only its OOB. An erased page reads as 0xFF.
@@ -180,7 +181,7 @@ pub trait Mtd {
 
     /// Programs `to` with the data of `from`, without the caller carrying the bytes. The OOB of
     /// `to` is that of `from` for the length of `head`, which receives it, then `tail`: what
-    /// identifies a page travels with it, what dates it does not. Errors are those of reading
+    /// identifies a page travels with it, its sequence number does not. Errors are those of reading
     /// `from` and of programming `to`.
     fn copy(
         &mut self,
@@ -207,7 +208,7 @@ pub trait Mtd {
         (moves.len(), Ok(()))
     }
 
-    /// Erases a block.
+    /// Erases one block, so that its pages read 0xFF.
     fn erase(&mut self, block: Block) -> Result<(), MtdError>;
 
     /// Whether a block is marked bad, by the factory or since.

@@ -169,7 +169,9 @@ mod tests {
         let mut part = Partition::new(array(), Block(2), 4).unwrap();
         part.program(Page(5), &[0x21; 512], &[7]).unwrap();
         part.mark_bad(Block(3)).unwrap();
-        let (mut whole, mut data, mut oob) = (part.into_inner(), [0; 512], [0; 1]);
+        let mut whole = part.into_inner();
+        let mut data = [0; 512];
+        let mut oob = [0; 1];
         whole.read(Page(13), &mut data, &mut oob).unwrap();
         assert_eq!(
             (data, oob, whole.is_bad(Block(5))),

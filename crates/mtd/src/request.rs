@@ -5,36 +5,36 @@ use crate::{Block, Corrected, Issued, MtdError, Page};
 /// A request, without its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// [`Mtd::read`](crate::Mtd::read).
+    /// A call of [`Mtd::read`](crate::Mtd::read).
     Read {
-        /// Which page.
+        /// The page that is read.
         page: Page,
         /// Whether its data were asked for, or only its OOB.
         data: bool,
     },
-    /// [`Mtd::program`](crate::Mtd::program).
+    /// A call of [`Mtd::program`](crate::Mtd::program).
     Program {
-        /// Which page.
+        /// The page that is programmed.
         page: Page,
         /// Whether its data were given, or only its OOB.
         data: bool,
     },
-    /// [`Mtd::copy`](crate::Mtd::copy).
+    /// A call of [`Mtd::copy`](crate::Mtd::copy).
     Copy {
-        /// The page read.
+        /// The page that is read.
         from: Page,
-        /// The page programmed.
+        /// The page that is programmed.
         to: Page,
     },
-    /// [`Mtd::erase`](crate::Mtd::erase).
+    /// A call of [`Mtd::erase`](crate::Mtd::erase).
     Erase(Block),
-    /// [`Mtd::is_bad`](crate::Mtd::is_bad).
+    /// A call of [`Mtd::is_bad`](crate::Mtd::is_bad).
     IsBad(Block),
-    /// [`Mtd::mark_bad`](crate::Mtd::mark_bad).
+    /// A call of [`Mtd::mark_bad`](crate::Mtd::mark_bad).
     MarkBad(Block),
     /// [`Mtd::fence`](crate::Mtd::fence). It cannot fail: what the hook answers is not looked at.
     Fence(Issued),
-    /// [`Mtd::sync`](crate::Mtd::sync).
+    /// A call of [`Mtd::sync`](crate::Mtd::sync).
     Sync,
 }
 

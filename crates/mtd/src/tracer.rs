@@ -6,7 +6,7 @@ use crate::{Hook, Hooked, Outcome, Request};
 /// A request and its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// What was asked.
+    /// The request as the caller made it.
     pub request: Request,
     /// What came of it.
     pub outcome: Outcome,
@@ -16,7 +16,7 @@ pub struct Event {
 #[derive(Clone, Debug)]
 pub struct Sink<F>(F);
 
-/// An array whose every request `F` is told.
+/// An array that reports every request to `F`.
 pub type Tracer<M, F> = Hooked<M, Sink<F>>;
 
 impl<M, F: FnMut(&Event)> Hooked<M, Sink<F>> {

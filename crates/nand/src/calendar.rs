@@ -36,7 +36,7 @@ struct Die {
     free: Nanos,
     /// The cache register is free (equals the start of the running program).
     cache_free: Nanos,
-    /// Time spent working.
+    /// Time that the die spent working.
     busy: Nanos,
     group: Group,
 }
@@ -269,7 +269,8 @@ impl Calendar {
     /// `n` times.
     #[inline]
     pub fn copy_run(&mut self, from: Block, to: Block, n: u64, now: Nanos) {
-        let ((source, ..), (target, ..)) = (self.position(from, 0), self.position(to, 0));
+        let (source, ..) = self.position(from, 0);
+        let (target, ..) = self.position(to, 0);
         let floor = core::mem::take(&mut self.floor);
         let t = &self.timing;
         let s = &mut self.dies[source];
@@ -284,10 +285,8 @@ impl Calendar {
             end = start + n * (t.read_ns + bus + t.program_ns);
             s.occupy(start, end);
         } else {
-            let (read, write) = (
-                t.read_ns + self.page_transfer,
-                self.page_transfer + t.program_ns,
-            );
+            let read = t.read_ns + self.page_transfer;
+            let write = self.page_transfer + t.program_ns;
             s.occupy(start, start + n * read);
             let d = &mut self.dies[target];
             // The target is held up by its own work, by the first page to come, or by the last.
@@ -306,8 +305,8 @@ impl Calendar {
     /// A copy at `now`; nobody waits. The window is that of the target's die.
     #[inline]
     pub fn copy(&mut self, from: (Block, u32), to: (Block, u32), now: Nanos) -> Window {
-        let ((source, ..), (target, ..)) =
-            (self.position(from.0, from.1), self.position(to.0, to.1));
+        let (source, ..) = self.position(from.0, from.1);
+        let (target, ..) = self.position(to.0, to.1);
         let floor = core::mem::take(&mut self.floor);
         let start = now.max(self.dies[source].free).max(floor);
         let read = start + self.timing.read_ns;
@@ -363,14 +362,12 @@ mod tests {
 
     fn calendar(change: impl FnOnce(&mut Geometry, &mut Timing)) -> Calendar {
         let spec = preset::find("slc-2k").unwrap().spec();
-        let (mut g, mut t) = (
-            Geometry {
-                dies: 2,
-                channels: 2,
-                ..spec.geometry
-            },
-            spec.timing,
-        );
+        let mut g = Geometry {
+            dies: 2,
+            channels: 2,
+            ..spec.geometry
+        };
+        let mut t = spec.timing;
         t.bus_ps_per_byte = 0;
         t.oob_bus_bytes = 0;
         change(&mut g, &mut t);
@@ -514,7 +511,8 @@ mod tests {
                 })
             };
             for before in 0..3 {
-                let (mut one, mut run) = (make(), make());
+                let mut one = make();
+                let mut run = make();
                 for c in [&mut one, &mut run] {
                     (0..before).for_each(|i| {
                         c.program(Block(other_die), i, None, 0);
@@ -548,18 +546,16 @@ mod tests {
     #[test]
     fn a_superblock_programs_a_page_of_every_plane_at_once_and_is_erased_at_once() {
         let spec = preset::find("slc-2k").unwrap().spec();
-        let (g, t) = (
-            Geometry {
-                dies: 2,
-                planes: 2,
-                ..spec.geometry.clone()
-            },
-            Timing {
-                multi_plane: true,
-                bus_ps_per_byte: 0,
-                ..spec.timing.clone()
-            },
-        );
+        let g = Geometry {
+            dies: 2,
+            planes: 2,
+            ..spec.geometry.clone()
+        };
+        let t = Timing {
+            multi_plane: true,
+            bus_ps_per_byte: 0,
+            ..spec.timing.clone()
+        };
         let joined = crate::ChipSpec {
             geometry: g,
             timing: t,

@@ -5,7 +5,7 @@ use alloc::{collections::BTreeMap, vec, vec::Vec};
 use nandlab_mtd::{Block, Page};
 use nandlab_sim::Nanos;
 
-/// A block's history.
+/// Wear and state of an erase block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockCells {
     /// Erases since the factory.
@@ -23,7 +23,7 @@ pub struct BlockCells {
 pub(crate) enum Odd {
     /// Reads as erased, but must not be programmed.
     Blank,
-    /// Cannot be read.
+    /// The page cannot be corrected any more.
     Unreadable,
 }
 
@@ -49,7 +49,8 @@ impl BitSet {
     /// The bits from `start` on, the first one lowest; those beyond the set are zero.
     #[inline(always)]
     fn word_at(&self, start: u32) -> u64 {
-        let (word, bit) = ((start / 64) as usize, start % 64);
+        let word = (start / 64) as usize;
+        let bit = start % 64;
         let low = self.0[word] >> bit;
         if bit == 0 {
             low
@@ -62,7 +63,8 @@ impl BitSet {
     #[inline]
     fn insert_run(&mut self, start: u32, len: u32) {
         let ones = u64::MAX >> (64 - len);
-        let (word, bit) = ((start / 64) as usize, start % 64);
+        let word = (start / 64) as usize;
+        let bit = start % 64;
         self.0[word] |= ones << bit;
         if bit + len > 64 {
             self.0[word + 1] |= ones >> (64 - bit);

@@ -11,7 +11,7 @@ use nandlab_sim::MixedPage;
 pub trait PageStore: fmt::Debug + Send {
     /// Reads a programmed page.
     fn read(&mut self, page: Page, data: &mut [u8]) -> Result<(), &'static str>;
-    /// Stores a page.
+    /// Stores the data of a page.
     fn write(&mut self, page: Page, data: &[u8]) -> Result<(), &'static str>;
     /// Forgets `count` pages from `first`.
     fn forget(&mut self, first: Page, count: u32) -> Result<(), &'static str>;
@@ -106,7 +106,7 @@ pub(crate) struct Slab {
 
 /// Erased, or all 0xFF.
 const ERASED: u32 = 0;
-/// All zeros.
+/// Marks a page of zeros.
 const ZEROS: u32 = u32::MAX;
 const MIXED: u32 = 1 << 31;
 

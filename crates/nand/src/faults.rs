@@ -97,9 +97,9 @@ impl Faults {
         worst.saturating_add(carried)
     }
 
-    /// Whether the code mends that many wrong bits; without a code nothing is mended, and nothing
+    /// Whether the code corrects that many wrong bits; without a code nothing is corrected or
     /// noticed.
-    pub fn mends(&self, bits: u16) -> bool {
+    pub fn corrects(&self, bits: u16) -> bool {
         bits <= self.strength || self.strength == 0
     }
 

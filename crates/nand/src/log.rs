@@ -11,7 +11,7 @@ use nandlab_sim::{Nanos, mix};
 /// One media operation as it was issued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedOp {
-    /// What was done.
+    /// The operation with its data.
     pub kind: LoggedKind,
     /// When it took hold of its die.
     pub start: Nanos,
@@ -24,38 +24,38 @@ pub struct LoggedOp {
 pub enum LoggedKind {
     /// A page program (data empty: OOB only).
     Program {
-        /// The page.
+        /// The page that is programmed.
         page: Page,
-        /// Its data.
+        /// The bytes of the page.
         data: Box<[u8]>,
         /// Its user OOB bytes.
         oob: Box<[u8]>,
     },
     /// A copy inside the array.
     Copy {
-        /// Source.
+        /// The page that is read.
         from: Page,
-        /// Target.
+        /// The page that is programmed.
         to: Page,
         /// OOB bytes that travel with the data.
         kept: usize,
         /// The OOB bytes after them.
         tail: Box<[u8]>,
     },
-    /// A block erase.
+    /// The erase of a block.
     Erase(Block),
-    /// A bad-block mark.
+    /// The mark of a bad block.
     MarkBad(Block),
 }
 
 /// How a power cut leaves an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It never began.
+    /// The operation never began before the cut.
     NotStarted,
     /// It was interrupted; the word chooses how far it got.
     Torn(u64),
-    /// It is on the medium, though nobody was told.
+    /// It is on the medium, though it was not acknowledged.
     Done,
 }
 
@@ -84,7 +84,7 @@ impl Chip {
     /// Starts keeping every media operation (a log already kept goes on).
     pub fn start_log(&mut self) {
         self.oplog.0.get_or_insert_default();
-        self.settle_plain();
+        self.update_plain();
     }
 
     /// Whether operations are kept.
@@ -100,7 +100,7 @@ impl Chip {
     /// Takes the log and stops keeping it.
     pub fn take_log(&mut self) -> Vec<LoggedOp> {
         let log = self.oplog.0.take().unwrap_or_default();
-        self.settle_plain();
+        self.update_plain();
         log
     }
 
@@ -108,7 +108,7 @@ impl Chip {
     /// they did, since they depend on the place and its history alone; time does not matter.
     pub fn replay(&mut self, op: &LoggedKind, fate: Fate) -> Result<(), MtdError> {
         let result = self.replay_any(op, fate);
-        self.settle_plain();
+        self.update_plain();
         result
     }
 
@@ -186,9 +186,9 @@ impl Chip {
 /// Every state in which a power cut can leave a chip, in the order of time: from a chip before a
 /// run and the log of the run.
 ///
-/// At time `t` whatever ended by then is on the medium, whatever began later is not, and of what
-/// was under way on each die the oldest operation has any [`Fate`] and the younger ones have not
-/// begun unless it is done.
+/// At time `t` an operation that ended by then is on the medium, and one that began later is not.
+/// Of those under way on each die the oldest has any [`Fate`], and the younger ones have not begun
+/// unless it is done.
 #[derive(Debug)]
 pub struct CrashStates<'a> {
     chip: Chip,
@@ -224,7 +224,7 @@ impl<'a> CrashStates<'a> {
         self.under_way.sort_by_key(|op| op.end);
         let done = self.under_way.iter().take_while(|op| op.end <= t).count();
         for op in self.under_way.drain(..done) {
-            settle(self.chip.replay(&op.kind, Fate::Done))?;
+            ignore_recurring(self.chip.replay(&op.kind, Fate::Done))?;
         }
         let mut fork = self
             .chip
@@ -242,14 +242,14 @@ impl<'a> CrashStates<'a> {
             if fate != Fate::Done {
                 held.insert(die);
             }
-            settle(fork.replay(&op.kind, fate))?;
+            ignore_recurring(fork.replay(&op.kind, fate))?;
         }
         Ok(fork)
     }
 }
 
 /// A failure of the medium recurs when it is replayed; it is part of the state.
-fn settle(result: Result<(), MtdError>) -> Result<(), MtdError> {
+fn ignore_recurring(result: Result<(), MtdError>) -> Result<(), MtdError> {
     match result {
         Err(MtdError::ProgramFailed(_) | MtdError::EraseFailed(_)) => Ok(()),
         other => other,

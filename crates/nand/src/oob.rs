@@ -13,7 +13,7 @@ const WORD: usize = 4;
 const REST: usize = 3;
 /// Bytes that the pages of a block share.
 const COMMON: usize = 8;
-/// OOB bytes of the quick way.
+/// OOB bytes of the fast path.
 pub(crate) const SHORT: usize = OWN + COMMON;
 const OWN_MASK: u64 = (1 << (8 * OWN)) - 1;
 
@@ -43,7 +43,7 @@ impl Oob {
         }
     }
 
-    /// No block has a table of its own, so that the quick way is open.
+    /// No block has a table of its own, so that the fast path is open.
     pub fn is_compact(&self) -> bool {
         self.full.is_empty()
     }
@@ -51,24 +51,22 @@ impl Oob {
     /// The page's prefix, inverted.
     #[inline]
     fn prefix(&self, page: Page) -> u64 {
-        let date = self.rests[page.0 as usize];
+        let rest = self.rests[page.0 as usize];
         u64::from(u32::from_le_bytes(self.words[page.0 as usize]))
-            | u64::from(u32::from_le_bytes([date[0], date[1], date[2], 0])) << 32
+            | u64::from(u32::from_le_bytes([rest[0], rest[1], rest[2], 0])) << 32
     }
 
     /// Programs an inverted prefix over what is there.
     #[inline]
     fn add_prefix(&mut self, page: Page, inverted: u64) {
         let [a, b, c, d, e, f, g, _] = inverted.to_le_bytes();
-        let (name, date) = (
-            &mut self.words[page.0 as usize],
-            &mut self.rests[page.0 as usize],
-        );
-        *name = (u32::from_le_bytes(*name) | u32::from_le_bytes([a, b, c, d])).to_le_bytes();
-        *date = [date[0] | e, date[1] | f, date[2] | g];
+        let word = &mut self.words[page.0 as usize];
+        let rest = &mut self.rests[page.0 as usize];
+        *word = (u32::from_le_bytes(*word) | u32::from_le_bytes([a, b, c, d])).to_le_bytes();
+        *rest = [rest[0] | e, rest[1] | f, rest[2] | g];
     }
 
-    /// The quick way for compact blocks: a prefix and a common part, both plain. False if the block
+    /// The fast path for compact blocks: a prefix and a common part, both plain. False if the block
     /// does not agree; then nothing was done.
     #[inline]
     pub fn program_short(
@@ -94,7 +92,7 @@ impl Oob {
         true
     }
 
-    /// The quick way to copy. Each target gets the first word of its source, whose bytes go to its
+    /// The fast path to copy. Each target gets the first word of its source, whose bytes go to its
     /// row of heads too, and then its row of tails. False if the rows are of other widths or the
     /// block does not agree; then nothing was done. The targets are erased.
     #[inline]
@@ -106,7 +104,8 @@ impl Oob {
     ) -> bool {
         let (heads, odd_heads) = heads.as_chunks_mut::<WORD>();
         let (tails, odd_tails) = tails.as_chunks::<{ SHORT - WORD }>();
-        let (words, rests) = (heads.len(), tails.len());
+        let words = heads.len();
+        let rests = tails.len();
         if [words, rests] != [moves.len(); 2] || !(odd_heads.is_empty() && odd_tails.is_empty()) {
             return false;
         }
@@ -245,7 +244,9 @@ mod tests {
 
     #[test]
     fn random_programs_read_back_whatever_their_length() {
-        let (blocks, ppb, bytes) = (3u32, 8u32, 40usize);
+        let blocks = 3u32;
+        let ppb = 8u32;
+        let bytes = 40usize;
         let mut oob = Oob::new(blocks, ppb, bytes as u32);
         let mut model = vec![vec![0xffu8; bytes]; (blocks * ppb) as usize];
         let mut used = vec![0u32; blocks as usize];

@@ -3,7 +3,7 @@
 use crate::{ChipSpec, Contents, Ecc, PageOrder, Reliability, Rules, Timing};
 use nandlab_mtd::Geometry;
 
-/// A named chip.
+/// A chip with a name and a source.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
     /// The name used in experiments.
@@ -16,7 +16,7 @@ pub struct Preset {
 }
 
 impl Preset {
-    /// The chip's description.
+    /// Returns the description of the chip.
     pub fn spec(&self) -> ChipSpec {
         (self.make)()
     }
@@ -27,7 +27,7 @@ pub fn find(name: &str) -> Option<&'static Preset> {
     ALL.iter().find(|p| p.name == name)
 }
 
-/// Every preset.
+/// Every preset, in the order of lists.
 pub const ALL: &[Preset] = &[
     Preset {
         name: "nandsim-jftl",

@@ -16,7 +16,7 @@ struct Kept {
     rest: u8,
 }
 
-/// Pages by number.
+/// Programmed pages by their number.
 #[derive(Clone, Debug, Default)]
 pub struct SparseStore(BTreeMap<u32, Kept>);
 

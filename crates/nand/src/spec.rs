@@ -12,7 +12,7 @@ pub struct ChipSpec {
     pub timing: Timing,
     /// What its data sheet forbids.
     pub rules: Rules,
-    /// How it fails.
+    /// How bits flip and blocks wear out.
     pub reliability: Reliability,
     /// Whether page data is kept.
     pub contents: Contents,
@@ -103,7 +103,7 @@ pub struct Reliability {
     pub ecc: Ecc,
 }
 
-/// Error correction, as the number of bits that it mends.
+/// Error correction, as the number of bits that it corrects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ecc {
     /// None: bit errors reach the caller.
@@ -116,7 +116,7 @@ pub enum Ecc {
     },
     /// `bits` per `codeword` bytes.
     Bch {
-        /// Bits mended per codeword.
+        /// Bits corrected per codeword.
         bits: u16,
         /// Data bytes that one code protects.
         codeword: u32,
@@ -124,7 +124,7 @@ pub enum Ecc {
 }
 
 impl Ecc {
-    /// Bits mended per codeword, and the codeword's data bytes.
+    /// Bits corrected per codeword, and the codeword's data bytes.
     pub fn strength(self) -> (u16, u32) {
         match self {
             Self::None => (0, 512),
@@ -152,9 +152,9 @@ pub enum SpecError {
     /// A value is out of its range.
     #[error("{field} is {found}, expected {expected}")]
     Value {
-        /// Which field.
+        /// The name of the refused field.
         field: &'static str,
-        /// Its value.
+        /// The value of that field.
         found: f64,
         /// What it should be.
         expected: &'static str,
@@ -193,7 +193,7 @@ impl ChipSpec {
         }
     }
 
-    /// Refuses impossible descriptions.
+    /// Refuses descriptions that no chip can have.
     pub fn check(&self) -> Result<(), SpecError> {
         self.geometry.check()?;
         let r = &self.reliability;

@@ -30,7 +30,8 @@ fn data(byte: u8) -> Vec<u8> {
 }
 
 fn read(chip: &mut Chip, page: u32) -> Result<(u8, u8), MtdError> {
-    let (mut data, mut oob) = (data(1), [0; 15]);
+    let mut data = data(1);
+    let mut oob = [0; 15];
     chip.read(Page(page), &mut data, &mut oob)?;
     assert!(data.iter().all(|&b| b == data[0]));
     Ok((data[0], oob[0]))
@@ -132,7 +133,7 @@ fn an_erase_forgets_and_counts() {
 #[test]
 fn copies_carry_the_name_and_share_the_data() {
     for quick in [true, false] {
-        // A second allowed program takes the chip off its quick way; both must do the same.
+        // A second allowed program takes the chip off its fast path; both must do the same.
         let mut c = chip(|s| s.rules.partial_programs = if quick { 1 } else { 2 });
         let tag: Vec<u8> = (1..16).collect();
         (0..3).for_each(|p| c.program(Page(p), &data(p as u8), &tag).unwrap());

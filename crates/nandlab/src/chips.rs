@@ -9,7 +9,6 @@ use nandlab_nand::preset;
 pub struct Args {}
 
 impl Args {
-    /// Lists them.
     pub fn execute(self) -> Result<Status, Failure> {
         let chips: Vec<String> = preset::ALL
             .iter()

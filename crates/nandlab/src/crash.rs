@@ -103,7 +103,8 @@ fn explore(
     (prepared, plan): (&Prepared, &Plan),
     target: Option<Target>,
 ) -> Result<Status, Failure> {
-    let (bar, begun) = (Bar::new(name), Instant::now());
+    let bar = Bar::new(name);
+    let begun = Instant::now();
     let share = |done, all| {
         bar.show(Progress {
             phase: "cutting",
@@ -112,10 +113,8 @@ fn explore(
     };
     let report = prepared.explore(plan, &share)?;
     drop(bar);
-    let (states, seconds) = (
-        report.states + report.second_level_states,
-        begun.elapsed().as_secs_f64(),
-    );
+    let states = report.states + report.second_level_states;
+    let seconds = begun.elapsed().as_secs_f64();
     write(&report, &report.to_string(), target)?;
     note(format_args!(
         "{name}: {states} states in {seconds:.1} s, {:.0} a second",

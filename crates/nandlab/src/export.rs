@@ -67,7 +67,6 @@ struct Place {
 }
 
 impl Args {
-    /// Serves until interrupted.
     pub fn execute(self) -> Result<Status, Failure> {
         let document = Document::read(&self.stack, &self.set)?;
         let trace = match &self.record {
@@ -145,7 +144,8 @@ impl Args {
             dropped: Some(dropped),
             ..nbd::Options::default()
         };
-        let (name, size) = (options.name.clone(), size(&shared));
+        let name = options.name.clone();
+        let size = size(&shared);
         let server = Server::start(
             shared,
             &address.parse::<Address>().map_err(ExportError::from)?,
@@ -154,26 +154,33 @@ impl Args {
         .map_err(ExportError::from)?;
         let stopper = server.stopper();
         ctrlc::set_handler(move || stopper.stop()).map_err(ExportError::from)?;
-        let uri = match server.address() {
-            Address::Unix(path) => format!("nbd+unix:///{name}?socket={}", path.display()),
-            Address::Tcp(socket) => format!("nbd://{socket}/{name}"),
-        };
-        let end = if self.once {
-            "the last client leaves, or Ctrl-C"
-        } else {
-            "Ctrl-C"
-        };
+        let uri = uri(server.address(), &name);
+        let end = self.end();
         print(&format!("{uri}\n{size}, until {end}\n"))?;
         Ok(server.wait().map_err(ExportError::from)?)
     }
+
+    fn end(&self) -> &'static str {
+        match self.once {
+            true => "the last client leaves, or Ctrl-C",
+            false => "Ctrl-C",
+        }
+    }
 }
 
-/// The stack that a document describes. Whoever uses the disk makes a file system of his own.
+fn uri(address: &Address, name: &str) -> String {
+    match address {
+        Address::Unix(path) => format!("nbd+unix:///{name}?socket={}", path.display()),
+        Address::Tcp(socket) => format!("nbd://{socket}/{name}"),
+    }
+}
+
+/// The stack that a document describes, without a file system: the user of the disk makes one.
 fn describe(document: Document) -> Result<Description, DescriptionError> {
     let fs = document.refuse(
         "fs.type",
         "a file system",
-        "none, since whoever uses the exported disk makes his own",
+        "none, since the user of the exported disk makes one",
     );
     let (description, _) = Experiment::take_stack(document)?;
     if description.fs.is_some() {

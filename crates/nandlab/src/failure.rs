@@ -10,7 +10,6 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Done, and all is well.
@@ -38,7 +37,7 @@ pub enum Failure {
     /// A run has no result.
     #[error("{0}")]
     Run(#[from] RunError),
-    /// A publication cannot be reproduced.
+    /// A paper cannot be reproduced.
     #[error("{0}")]
     Paper(#[from] PaperError),
     /// The experiment cannot be explored.
@@ -55,20 +54,10 @@ pub enum Failure {
     Image(#[from] nandlab_image::ImageError),
     /// An output cannot be written.
     #[error("{}: {error}", path.display())]
-    Output {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        error: io::Error,
-    },
+    Output { path: PathBuf, error: io::Error },
     /// An image that was mounted is not what it was, or could not be written.
     #[error("{}: {what}", path.display())]
-    Mounted {
-        /// The image.
-        path: PathBuf,
-        /// What happened.
-        what: String,
-    },
+    Mounted { path: PathBuf, what: String },
     /// Several runs would read one pipe.
     #[error(
         "{}: found a pipe, which can be read once, expected a file for several runs; write \
@@ -82,7 +71,6 @@ pub enum Failure {
         target.display(), input.display()
     )]
     SameFile {
-        /// The output.
         target: PathBuf,
         /// The input, or the other output.
         input: PathBuf,

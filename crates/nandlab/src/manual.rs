@@ -10,13 +10,12 @@ use std::path::PathBuf;
 /// completions bash)
 #[derive(Debug, clap::Args)]
 pub struct Completions {
-    /// The shell
+    /// Shell that reads the completions
     #[arg(value_enum)]
     shell: Shell,
 }
 
 impl Completions {
-    /// Prints it.
     pub fn execute(self, mut command: clap::Command) -> Result<Status, Failure> {
         let mut text = Vec::new();
         clap_complete::generate(self.shell, &mut command, "nandlab", &mut text);
@@ -34,7 +33,6 @@ pub struct Man {
 }
 
 impl Man {
-    /// Writes them.
     pub fn execute(self, command: clap::Command) -> Result<Status, Failure> {
         clap_mangen::generate_to(command, &self.dir).map_err(|error| failed(&self.dir, error))?;
         Ok(Status::Done)

@@ -30,10 +30,10 @@ pub struct Args {
     /// workload is left aside)
     #[arg(value_name = "IMAGE|STACK.toml")]
     source: PathBuf,
-    /// An existing directory
+    /// Mount point: an existing directory
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Refuse every change
+    /// Refuse every change of the volume
     #[arg(long)]
     read_only: bool,
     /// Let other users in
@@ -54,7 +54,7 @@ pub struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Pace {
-    /// At once
+    /// Answer at once, whatever the device takes
     None,
     /// When the device's own time has gone by
     Real,

@@ -27,7 +27,6 @@ pub struct Output {
 }
 
 impl Output {
-    /// Opens the targets.
     pub fn open(&self, inputs: &[PathBuf]) -> Result<Targets, Failure> {
         if let (Some(json), Some(report)) = (&self.json, &self.report) {
             distinct(report, [json])?;
@@ -107,7 +106,8 @@ impl Target {
     /// Opens a target; "-" is standard output.
     pub fn open(path: &Path, inputs: &[PathBuf]) -> Result<Self, Failure> {
         if path == Path::new("-") {
-            let (path, to) = ("standard output".into(), To::Stdout);
+            let path = "standard output".into();
+            let to = To::Stdout;
             return Ok(Self { path, to });
         }
         Self::file(path, inputs)
@@ -232,7 +232,7 @@ pub fn print_table(text: &str) -> Result<(), Failure> {
 
 /// Writes a message to standard error, where a terminal obeys none of it.
 pub fn note(message: std::fmt::Arguments<'_>) {
-    // Nobody can be told that standard error is closed.
+    // Nothing is left to report on when standard error is closed.
     _ = writeln!(io::stderr(), "nandlab: {}", visible(&message.to_string()));
 }
 

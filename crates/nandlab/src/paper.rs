@@ -1,4 +1,4 @@
-//! `nandlab paper`: publications reproduced.
+//! `nandlab paper`: papers reproduced.
 
 use crate::failure::{Failure, Status};
 use crate::output::{Target, distinct, failed, print_table};
@@ -7,22 +7,22 @@ use nandlab_lab::table;
 use nandlab_papers::{ALL, Paper, Size};
 use std::path::{Path, PathBuf};
 
-/// Reproduce a publication: its numbers beside ours, its claims judged, everything assumed declared
+/// Reproduce a paper: its numbers beside ours, its claims judged, everything assumed declared
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A publication, "all", or "list" for their names
+    /// A paper, "all", or "list" for their names
     #[arg(value_name = "NAME|all|list", value_parser = names())]
     name: String,
     /// How large the runs are, where the published sizes take long (f2fs): small for a quick look,
     /// usual for minutes, published for the published sizes
     #[arg(long, value_name = "SIZE", default_value = "usual", value_parser = sizes())]
     size: String,
-    /// Write rows, claims, assumptions and tables as JSON, one object a publication and line; "-"
-    /// is standard output, in place of the text
+    /// Write rows, claims, assumptions and tables as JSON, one object a paper and line; "-" is
+    /// standard output, in place of the text
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a report with figures, one page that needs nothing but itself; of several
-    /// publications, FILE-NAME.html each
+    /// Write a report with figures, one page that needs nothing but itself; of several papers,
+    /// FILE-NAME.html each
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 }
@@ -45,13 +45,12 @@ impl Args {
         found.map(|(_, size)| *size).unwrap_or_default()
     }
 
-    /// Reproduces them.
     pub fn execute(self) -> Result<Status, Failure> {
         if self.name == "list" {
             let rows = ALL
                 .iter()
                 .map(|paper| [paper.id.to_string(), paper.title.to_string()]);
-            print_table(&table::words(["name", "publication"], rows))?;
+            print_table(&table::words(["name", "paper"], rows))?;
             return Ok(Status::Done);
         }
         let wanted: Vec<&Paper> = ALL

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
     after_help = "Each trace replaces the [workload] of each description; --set workload.fit=wrap and the like say more about it."
 )]
 pub struct Args {
-    /// MSR Cambridge CSV, blkparse text, fio iolog or SPC; told by its content. Give several to
+    /// MSR Cambridge CSV, blkparse text, fio iolog or SPC; detected by its content. Give several to
     /// replay each of them
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<PathBuf>,
@@ -24,7 +24,6 @@ pub struct Args {
 }
 
 impl Args {
-    /// Replays it.
     pub fn execute(self) -> Result<Status, Failure> {
         let overrides = self.trials.overrides();
         let mut inputs = Vec::new();

@@ -17,7 +17,6 @@ pub struct Args {
 }
 
 impl Args {
-    /// Runs them.
     pub fn execute(self) -> Result<Status, Failure> {
         let overrides = self.trials.overrides();
         let mut inputs = Vec::new();

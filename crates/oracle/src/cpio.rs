@@ -24,7 +24,6 @@ pub struct Archive<W> {
 }
 
 impl<W: Write> Archive<W> {
-    /// An empty archive.
     pub fn new(out: W) -> Self {
         Self {
             out,
@@ -80,7 +79,6 @@ impl<W: Write> Archive<W> {
         self.pad(4)
     }
 
-    /// Ends the archive.
     pub fn finish(mut self) -> io::Result<W> {
         self.entries = 0;
         self.header(Path::new("TRAILER!!!"), 0, 0)?;
@@ -164,7 +162,8 @@ mod tests {
 
     /// The `(name, mode, content)` of every entry, by the format's own rules.
     fn entries(bytes: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
-        let (mut at, mut found) = (0, Vec::new());
+        let mut at = 0;
+        let mut found = Vec::new();
         loop {
             assert_eq!(&bytes[at..at + 6], b"070701", "at {at}");
             let field = |i: usize| {

@@ -14,13 +14,13 @@ pub enum OracleError {
     MissingProgram {
         /// Its name or path.
         program: String,
-        /// What to type.
+        /// The command that installs the program.
         remedy: String,
     },
     /// A program of the host needs a library that is not there.
     #[error("{program} needs {library}, which the host does not have")]
     MissingLibrary {
-        /// The program.
+        /// The program that needs the library.
         program: PathBuf,
         /// The library, as `ldd` names it.
         library: String,
@@ -28,9 +28,9 @@ pub enum OracleError {
     /// A program of the host failed.
     #[error("`{command}` failed ({status}): {stderr}")]
     Program {
-        /// The command line.
+        /// The command line that failed.
         command: String,
-        /// How it ended.
+        /// The exit status of the program.
         status: String,
         /// What it complained of.
         stderr: String,
@@ -41,7 +41,7 @@ pub enum OracleError {
     /// The kernel package is not what was expected.
     #[error("kernel package {package}: {found}")]
     Package {
-        /// The Debian package.
+        /// The name of the Debian package.
         package: String,
         /// What is wrong with it.
         found: String,
@@ -51,7 +51,7 @@ pub enum OracleError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What happened.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The guest was still running when its time was over, and was killed.
@@ -78,7 +78,7 @@ pub enum OracleError {
         "guest ended early, QEMU: {status}\n{stderr}the end of the guest's console:\n{console}"
     )]
     Ended {
-        /// How QEMU ended.
+        /// The exit status of QEMU.
         status: String,
         /// What QEMU complained of.
         stderr: String,
@@ -88,7 +88,7 @@ pub enum OracleError {
     /// The script's exit status is not zero ([`Report::success`](crate::Report::success)).
     #[error("guest script: exit status {exit}; the end of its console:\n{console}")]
     Script {
-        /// The exit status.
+        /// The exit status of the script.
         exit: i32,
         /// The last lines of the console.
         console: String,
@@ -101,7 +101,7 @@ pub enum OracleError {
     Manifest {
         /// The key it was listed under.
         key: String,
-        /// What is missing.
+        /// The part that the manifest lacks.
         source: ManifestError,
     },
 }

@@ -14,7 +14,7 @@ pub enum Disk {
     File(PathBuf),
     /// A server on a Unix socket, speaking NBD. Every read, write, flush and discard goes to it.
     Nbd {
-        /// The socket.
+        /// The path of the NBD server's socket.
         socket: PathBuf,
     },
 }
@@ -66,13 +66,13 @@ impl Guest {
         self
     }
 
-    /// Memory of the guest in MiB (1024 unless told otherwise), of which its files take their part.
+    /// Memory of the guest in MiB (1024 unless set otherwise), of which its files take their part.
     pub fn memory(mut self, mib: u32) -> Self {
         self.memory_mib = mib;
         self
     }
 
-    /// The longest wall time that the guest may take (240 s unless told otherwise); then it is
+    /// The longest wall time that the guest may take (240 s unless set otherwise); then it is
     /// killed.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = limit;
@@ -80,7 +80,7 @@ impl Guest {
     }
 
     /// Runs in virtual time of 2^`shift` ns an instruction (3 is about a board of 125 MIPS) on one
-    /// processor, its clock starting at 2020-01-01, its random numbers always the same. With the
+    /// processor. The clock starts at 2020-01-01, and random numbers are always the same. With the
     /// same kernel and QEMU, what does not touch a disk then takes the same time to the nanosecond,
     /// however busy the host. Waiting takes no wall time.
     pub fn icount(mut self, shift: u8) -> Self {
@@ -121,8 +121,8 @@ impl Guest {
                 return Err(tools::missing(program));
             }
             if !program.is_absolute() {
-                let (program, remedy) =
-                    (program.display().to_string(), "give its full path".into());
+                let program = program.display().to_string();
+                let remedy = "give its full path".into();
                 return Err(OracleError::MissingProgram { program, remedy });
             }
         }

@@ -28,6 +28,11 @@ pub fn write(to: &Path, modules: &Path, guest: &Guest) -> Result<(), OracleError
     io::copy(&mut base, &mut out).at(to)?;
     let mut archive = Archive::new(BufWriter::new(out));
     own(&mut archive, guest).at(to)?;
+    add_files(&mut archive, guest)?;
+    archive.finish().map(drop).at(to)
+}
+
+fn add_files<W: Write>(archive: &mut Archive<W>, guest: &Guest) -> Result<(), OracleError> {
     for (path, from) in host_files(guest)? {
         let mut content = File::open(&from).at(&from)?;
         let length = content.metadata().at(&from)?.len();
@@ -38,7 +43,7 @@ pub fn write(to: &Path, modules: &Path, guest: &Guest) -> Result<(), OracleError
             .file(path, 0o755, bytes.len() as u64, &mut bytes.as_slice())
             .at(path)?;
     }
-    archive.finish().map(drop).at(to)
+    Ok(())
 }
 
 /// Directories, links and scripts of our own.

@@ -63,12 +63,12 @@ const LISTS: [&str; 3] = [
     "modules.builtin.modinfo",
 ];
 
-/// A prepared kernel.
+/// A kernel that is ready to boot.
 #[derive(Clone, Debug)]
 pub struct Kernel {
     /// The release, as `uname -r` prints it.
     pub release: String,
-    /// The kernel proper.
+    /// The path of the kernel image.
     pub image: PathBuf,
     /// An initial file system with the modules.
     pub modules: PathBuf,
@@ -121,7 +121,8 @@ pub fn prepare(into: &Path, depmod: &Path) -> Result<(), OracleError> {
     })?;
     tools::run(Command::new(depmod).arg("-b").arg(&small).arg(&release))?;
 
-    let (image, modules) = (into.join("vmlinuz"), into.join("modules.cpio"));
+    let image = into.join("vmlinuz");
+    let modules = into.join("modules.cpio");
     let packed = tree.join(format!("boot/vmlinuz-{release}"));
     let image_bytes = fs::copy(&packed, &image).at(&packed)?;
     pack(&small, &modules)?;
@@ -207,7 +208,8 @@ fn select(from: &Path, to: &Path) -> Result<Option<&'static str>, OracleError> {
         .flat_map(|(_, files)| files)
         .collect();
     for file in chosen.into_iter().map(String::as_str).chain(LISTS) {
-        let (source, target) = (from.join(file), to.join(file));
+        let source = from.join(file);
+        let target = to.join(file);
         let above = target.parent().unwrap_or(to);
         fs::create_dir_all(above).at(above)?;
         fs::copy(&source, &target).at(&source)?;
@@ -238,6 +240,18 @@ fn module_name(path: &str) -> String {
 /// Archives a tree of regular files, in the order of their paths.
 fn pack(tree: &Path, to: &Path) -> Result<(), OracleError> {
     let mut archive = Archive::new(BufWriter::new(File::create(to).at(to)?));
+    for path in files_below(tree)? {
+        let mut content = File::open(&path).at(&path)?;
+        let length = content.metadata().at(&path)?.len();
+        let inside = path.strip_prefix(tree).unwrap_or(&path);
+        archive
+            .file(inside, 0o644, length, &mut content)
+            .at(&path)?;
+    }
+    archive.finish().map(drop).at(to)
+}
+
+fn files_below(tree: &Path) -> Result<BTreeSet<PathBuf>, OracleError> {
     let mut pending = vec![tree.to_path_buf()];
     let mut files = BTreeSet::new();
     while let Some(directory) = pending.pop() {
@@ -250,15 +264,7 @@ fn pack(tree: &Path, to: &Path) -> Result<(), OracleError> {
             }
         }
     }
-    for path in files {
-        let mut content = File::open(&path).at(&path)?;
-        let length = content.metadata().at(&path)?.len();
-        let inside = path.strip_prefix(tree).unwrap_or(&path);
-        archive
-            .file(inside, 0o644, length, &mut content)
-            .at(&path)?;
-    }
-    archive.finish().map(drop).at(to)
+    Ok(files)
 }
 
 #[cfg(test)]
@@ -273,7 +279,8 @@ mod tests {
     #[test]
     fn wanted_modules_bring_what_they_need_and_no_more() {
         let root = tempfile::tempdir().unwrap();
-        let (from, to) = (root.path().join("from"), root.path().join("to"));
+        let from = root.path().join("from");
+        let to = root.path().join("to");
         let modules = [
             "fs/vfat",
             "fs/fat",

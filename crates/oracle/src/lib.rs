@@ -23,7 +23,7 @@
 //! - `say KEY VALUE...`: adds the value to [`Report::values`] at once, one value for each line; on
 //!   return the test can see it;
 //! - `send KEY FILE`: puts the file's bytes into [`Report::files`];
-//! - `manifest DIR [KEY]`: puts the tree into [`Report::manifests`], under `manifest` unless told
+//! - `manifest DIR [KEY]`: puts the tree into [`Report::manifests`], under `manifest` unless set
 //!   otherwise.
 //!
 //! `send` and `manifest` share one channel with `say`, so nothing in the background may `say`

@@ -22,9 +22,9 @@ pub struct Entry {
     pub kind: Kind,
     /// Permission bits with set-uid, set-gid and sticky: the lower 12 bits of the mode.
     pub mode: u16,
-    /// Owner.
+    /// The user id of the owner.
     pub uid: u32,
-    /// Group.
+    /// The group id of the owner.
     pub gid: u32,
     /// Hard links; 1 for a directory.
     pub links: u32,
@@ -37,37 +37,37 @@ pub struct Entry {
 /// What an entry is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A regular file.
+    /// A regular file with its contents.
     File {
-        /// Bytes.
+        /// The length of the contents in bytes.
         size: u64,
         /// SHA-256 of its bytes, in hexadecimal.
         sha256: String,
     },
-    /// A directory.
+    /// A directory; its entries have records of their own.
     Directory,
-    /// A symbolic link.
+    /// A symbolic link with its target.
     Symlink {
-        /// Where it points.
+        /// The path that the link leads to.
         target: PathBuf,
     },
-    /// A character device.
+    /// A character device with its numbers.
     Character {
-        /// Major number.
+        /// The major number of the device.
         major: u32,
-        /// Minor number.
+        /// The minor number of the device.
         minor: u32,
     },
-    /// A block device.
+    /// A block device with its numbers.
     Block {
-        /// Major number.
+        /// The major number of the device.
         major: u32,
-        /// Minor number.
+        /// The minor number of the device.
         minor: u32,
     },
-    /// A named pipe.
+    /// A named pipe without contents.
     Fifo,
-    /// A socket.
+    /// The name of a socket, without contents.
     Socket,
 }
 
@@ -108,7 +108,8 @@ impl fmt::Display for Entry {
 pub fn differences(expected: &Manifest, found: &Manifest) -> String {
     let mut text = String::new();
     for path in expected.keys().chain(found.keys()).collect::<BTreeSet<_>>() {
-        let (old, new) = (expected.get(path), found.get(path));
+        let old = expected.get(path);
+        let new = found.get(path);
         if old != new {
             for (sign, entry) in [('-', old), ('+', new)] {
                 // Writing to a string cannot fail.
@@ -130,15 +131,15 @@ pub enum ManifestError {
     /// Not what `stat` was asked to print.
     #[error("found {found:?}, expected MODE LINKS UID GID SIZE SECONDS.NANOS MAJOR MINOR PATH")]
     Record {
-        /// The record.
+        /// The text of the bad record.
         found: String,
     },
     /// A file could not be read, or a link not followed.
     #[error("{path:?} has no {what}: it could not be read")]
     Unreadable {
-        /// The file.
+        /// The file that the guest could not read.
         path: PathBuf,
-        /// What is missing.
+        /// The part that the record lacks.
         what: &'static str,
     },
 }
@@ -148,7 +149,7 @@ pub enum ManifestError {
 pub(crate) struct Parts {
     /// `stat` records, see [`ManifestError::Record`]; mode and device numbers hexadecimal.
     pub stat: Option<Vec<u8>>,
-    /// `HASH  PATH`.
+    /// The hash of a `HASH  PATH` line.
     pub hash: Option<Vec<u8>>,
     /// Path and target in turn.
     pub link: Option<Vec<u8>>,
@@ -159,11 +160,9 @@ impl Parts {
     pub fn join(&self) -> Result<Manifest, ManifestError> {
         let part =
             |list: &'_ Option<Vec<u8>>, name| list.clone().ok_or(ManifestError::Incomplete(name));
-        let (stat, hash, link) = (
-            part(&self.stat, "inodes")?,
-            part(&self.hash, "hashes")?,
-            part(&self.link, "link targets")?,
-        );
+        let stat = part(&self.stat, "inodes")?;
+        let hash = part(&self.hash, "hashes")?;
+        let link = part(&self.link, "link targets")?;
         let hashes = strings(&hash)
             .filter_map(|s| Some((s.get(66..)?, s.get(..64)?)))
             .collect();
@@ -215,7 +214,9 @@ fn entry(
                 what,
             })
     };
-    let (mode, major, minor) = (hex(mode)?, hex(major)?, hex(minor)?);
+    let mode = hex(mode)?;
+    let major = hex(major)?;
+    let minor = hex(minor)?;
     let kind = match mode >> 12 {
         0o01 => Kind::Fifo,
         0o02 => Kind::Character { major, minor },

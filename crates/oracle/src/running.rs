@@ -74,7 +74,7 @@ impl Running {
             .stderr(complaints);
         let program = command.get_program().to_os_string();
         let shared = Arc::new(Shared::default());
-        let (tell, told) = mpsc::channel();
+        let (tell, reported) = mpsc::channel();
         let worker = {
             let shared = shared.clone();
             thread::spawn(move || {
@@ -96,7 +96,7 @@ impl Running {
             })
         };
         let started = Instant::now();
-        match told.recv() {
+        match reported.recv() {
             Ok(None) => {}
             Ok(Some(source)) => {
                 return Err(OracleError::Io {
@@ -136,11 +136,13 @@ impl Running {
                 .and_then(|values| values.get(*heard))
                 .cloned()
         };
-        let (patience, end) = (Instant::now() + timeout, self.started + self.timeout);
+        let patience = Instant::now() + timeout;
+        let end = self.started + self.timeout;
         let inbox = self.shared.wait_until(patience.min(end), |inbox| {
             next(inbox).is_some() || inbox.ended.is_some()
         });
-        let (value, ended) = (next(&inbox), inbox.ended);
+        let value = next(&inbox);
+        let ended = inbox.ended;
         drop(inbox);
         match (value, ended) {
             (Some(value), _) => {
@@ -225,7 +227,8 @@ impl Running {
     }
 
     fn ended(&self, status: ExitStatus) -> Result<OracleError, OracleError> {
-        let (stderr, console) = (read(&self.files.complaints)?, tail(&self.console()?));
+        let stderr = read(&self.files.complaints)?;
+        let console = tail(&self.console()?);
         Ok(OracleError::Ended {
             status: status.to_string(),
             stderr,

@@ -27,9 +27,9 @@ pub enum Blob {
 /// One message of the guest.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// A value.
+    /// A key with its value.
     Say { key: String, value: String },
-    /// Bytes.
+    /// A named run of bytes.
     Blob {
         kind: Blob,
         key: String,
@@ -42,14 +42,14 @@ pub enum Frame {
 /// The guest sent what its helpers never write.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
-    /// Not a header.
+    /// The line is no frame header.
     #[error(
         "byte {offset}: found `{found}`, expected `say KEY=VALUE`, `KIND KEY LENGTH` or `exit STATUS`"
     )]
     Header {
         /// Where in the stream.
         offset: u64,
-        /// The line.
+        /// The line that was read.
         found: String,
     },
     /// The stream ends within a frame.
@@ -68,12 +68,11 @@ pub enum WireError {
         /// The most that is accepted.
         limit: u64,
     },
-    /// The pipe failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// Reads frames.
+/// Reads frames from a pipe.
 pub struct Frames<R> {
     input: R,
     offset: u64,
@@ -112,7 +111,8 @@ impl<R: BufRead> Frames<R> {
             _ => {
                 let kind = blob(kind).ok_or_else(bad)?;
                 let (key, length) = rest.rsplit_once(' ').ok_or_else(bad)?;
-                let (key, length) = (key.into(), length.parse().map_err(|_| bad())?);
+                let key = key.into();
+                let length = length.parse().map_err(|_| bad())?;
                 Frame::Blob {
                     kind,
                     key,

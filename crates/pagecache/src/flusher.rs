@@ -1,10 +1,10 @@
-//! When what waits in memory is written: the policy of Linux 2.6 (`mm/page-writeback.c` of 2.6.18).
+//! When dirty data in memory is written: the policy of Linux 2.6 (`mm/page-writeback.c` of 2.6.18).
 //!
 //! *Promises.* A writer that leaves more than the dirty limit behind writes back itself before its
 //! call ends ([`wrote`](Flusher::wrote)); above the background limit pdflush writes until it is
 //! below; once a period, kupdate writes what has waited for too long; what a file system has of its
 //! own, such as a journal's commit timer, is done when it is due ([`wake`](Flusher::wake)). *Knows
-//! nothing of* what waits: the file system owns it and says how much it is.
+//! nothing of* the dirty data itself: the file system owns it and reports its amount.
 //!
 //! # Whose time it takes
 //!
@@ -43,7 +43,7 @@ pub struct Limits {
     pub background_percent: u8,
     /// Percent of it from which on writers write themselves: `vm.dirty_ratio`.
     pub dirty_percent: u8,
-    /// Age in nanoseconds at which kupdate writes what waits: `vm.dirty_expire_centisecs`.
+    /// Age in nanoseconds at which kupdate writes dirty data: `vm.dirty_expire_centisecs`.
     pub expire: u64,
     /// Its period in nanoseconds: `vm.dirty_writeback_centisecs`. 0: it never runs.
     pub period: u64,
@@ -77,10 +77,8 @@ impl Limits {
 
     /// Bytes above which pdflush writes.
     pub fn background(&self) -> u64 {
-        let (asked, dirty) = (
-            u64::from(self.background_percent),
-            self.effective_dirty_percent(),
-        );
+        let asked = u64::from(self.background_percent);
+        let dirty = self.effective_dirty_percent();
         self.share(if asked >= dirty { dirty / 2 } else { asked })
     }
 
@@ -103,7 +101,7 @@ pub struct Flushed {
     pub writers: u64,
     /// pdflush, above the background limit.
     pub background: u64,
-    /// kupdate.
+    /// Pages that kupdate wrote, since they were too old.
     pub expired: u64,
     /// Times that work of the file system's own was due.
     pub works: u64,
@@ -125,7 +123,7 @@ pub struct Flusher {
 }
 
 impl Flusher {
-    /// Begins now.
+    /// Starts with no dirty pages at this time.
     pub fn new(limits: Limits, now: Time) -> Self {
         let kupdate = (limits.period > 0).then(|| later(now, limits.period));
         Self {
@@ -138,7 +136,7 @@ impl Flusher {
         }
     }
 
-    /// The limits.
+    /// Returns the limits that it obeys.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -175,9 +173,11 @@ impl Flusher {
         }
     }
 
-    /// `balance_dirty_pages`.
+    /// As Linux's `balance_dirty_pages` does.
     fn look<F: FileSystem + ?Sized>(&mut self, fs: &mut F) -> Result<(), Errno> {
-        let (limit, chunk, mut written) = (self.limits.dirty(), self.limits.chunk(), 0);
+        let limit = self.limits.dirty();
+        let chunk = self.limits.chunk();
+        let mut written = 0;
         self.exceeded = fs.dirty().bytes > limit;
         while self.exceeded && written < chunk {
             let done = fs.write_back(chunk, Time::MIN)?;
@@ -223,7 +223,7 @@ impl Flusher {
         Ok(())
     }
 
-    /// `background_writeout`.
+    /// As Linux's `background_writeout` does.
     fn write_background<F: FileSystem + ?Sized>(&mut self, fs: &mut F) -> Result<(), Errno> {
         while fs.dirty().bytes >= self.limits.background() {
             let done = fs.write_back(ROUND_PAGES * PAGE, Time::MIN)?;

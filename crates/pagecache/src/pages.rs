@@ -3,7 +3,7 @@
 //!
 //! *Promises.* What is read is what the file system would give. Every change reaches it at once;
 //! pages stay behind, the least recently used ones go first. Memory: so many bytes of pages as it
-//! is given, and a constant for each. *Knows nothing of* what waits to be written
+//! is given, and a constant for each. *Knows nothing of* dirty data
 //! ([`write_back`](crate::write_back)).
 
 use alloc::{boxed::Box, collections::BTreeMap, vec};
@@ -16,7 +16,6 @@ const PAGE: u64 = crate::flusher::PAGE;
 
 type Place = (Ino, u64);
 
-/// The pages.
 #[derive(Debug, Default)]
 struct Pages {
     held: BTreeMap<Place, (u64, Box<[u8]>)>,
@@ -75,7 +74,7 @@ pub struct PageCache<F> {
 }
 
 impl<F: FileSystem> PageCache<F> {
-    /// With room for so many bytes.
+    /// With space for so many bytes.
     pub fn new(fs: F, bytes: u64) -> Self {
         let most = usize::try_from(bytes / PAGE).unwrap_or(usize::MAX);
         Self {

@@ -1,5 +1,5 @@
-//! Records what the real kernel's ext4 asks of its disk for the works of the publication of F2FS:
-//! `record_rival DIRECTORY PLAYER [WORK...]`, by `cargo xtask record rival`.
+//! Records the requests of the real kernel's ext4 for the works of the F2FS paper: `record_rival
+//! DIRECTORY PLAYER [WORK...]`, by `cargo xtask record rival`.
 //!
 //! For each work a guest makes an ext4 on a disk of its own and plays the calls (`play-files`, the
 //! program PLAYER); every request, that of `mkfs.ext4` on, goes to `DIRECTORY/ext4-WORK.iolog.gz`.
@@ -51,7 +51,9 @@ fn record_one(
         &Address::Unix(socket.clone()),
         Options::default(),
     )?;
-    let (key, play, blocks) = (work.key, player.display(), work.partition() / 4096);
+    let key = work.key;
+    let play = player.display();
+    let blocks = work.partition() / 4096;
     let script = format!(
         "mp ext4 && /usr/sbin/mkfs.ext4 -qF -b 4096 -E lazy_itable_init=0,lazy_journal_init=0 /dev/vda {blocks} && mount -t ext4 /dev/vda /mnt \
          && {play} /mnt f2fs {key} /dev/vda && umount /mnt"

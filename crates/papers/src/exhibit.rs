@@ -11,7 +11,7 @@ use serde::Serialize;
 
 /// A table or a figure.
 pub enum Exhibit {
-    /// Rows and columns.
+    /// A table of rows and columns.
     Table(TableExhibit),
     /// Plots that stand side by side.
     Figures(String, Vec<Figure>),
@@ -57,9 +57,9 @@ pub fn listed(words: impl IntoIterator<Item = String>) -> String {
 
 /// Bars in proportion to the longest.
 pub struct BarExhibit {
-    /// Heading.
+    /// The heading above the figure.
     pub title: String,
-    /// What it shows.
+    /// A sentence on the meaning of the values.
     pub about: &'static str,
     /// What the length of a bar counts.
     pub key: &'static str,
@@ -68,7 +68,7 @@ pub struct BarExhibit {
 }
 
 impl BarExhibit {
-    /// For the page.
+    /// Draws the exhibit for a page.
     pub fn draw(&self) -> Element {
         let bar = |(name, length, note): &(String, f64, String)| Bar {
             name: name.clone(),
@@ -84,7 +84,7 @@ impl BarExhibit {
 /// A table of words and numbers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TableExhibit {
-    /// Heading.
+    /// The heading above the figure.
     pub title: String,
     /// What it shows, and what to take from it.
     pub about: String,
@@ -97,9 +97,9 @@ pub struct TableExhibit {
 /// How points are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drawn {
-    /// As dots.
+    /// Each value is a dot.
     Dots,
-    /// Joined by lines.
+    /// A line joins the values.
     Lines,
     /// Joined by lines, over an axis on which twice as much is always as far.
     LinesOverLog,
@@ -109,9 +109,9 @@ pub enum Drawn {
 
 /// Points over two axes.
 pub struct Figure {
-    /// Heading.
+    /// The heading above the figure.
     pub title: String,
-    /// What it shows.
+    /// A sentence on the meaning of the values.
     pub about: String,
     /// Name of the horizontal axis.
     pub x: String,
@@ -141,7 +141,7 @@ impl TableExhibit {
         }
     }
 
-    /// For the page.
+    /// Draws the exhibit for a page.
     pub fn draw(&self) -> Vec<Element> {
         let mut table = Table::new(self.heads.iter().map(|head| el("span").text(head)));
         for row in &self.rows {
@@ -152,15 +152,16 @@ impl TableExhibit {
         }
         let about = (!self.about.is_empty()).then(|| el("p").text(&self.about));
         // Sentences wrap, numbers stand in columns.
-        let sentences = self
-            .rows
-            .iter()
-            .flat_map(|row| row.iter().skip(1))
-            .any(|cell| cell.len() > 30);
+        let sentences = self.has_sentences();
         about
             .into_iter()
             .chain([table.draw(if sentences { "prose" } else { "numbers" })])
             .collect()
+    }
+
+    fn has_sentences(&self) -> bool {
+        let mut cells = self.rows.iter().flat_map(|row| row.iter().skip(1));
+        cells.any(|cell| cell.len() > 30)
     }
 }
 

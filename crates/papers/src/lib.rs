@@ -1,12 +1,11 @@
-//! Publications reproduced: their numbers beside ours, their claims judged by our runs, everything
-//! that was assumed declared.
+//! Papers reproduced: their numbers beside ours, their claims judged by our runs, everything that
+//! was assumed declared.
 //!
 //! *Promises.* The basis of a row or claim is `calibrated` if an assumption was chosen with its
 //! published value in view, otherwise `predicted`; it is computed from what the assumptions say
 //! that they had in view. Whether a claim holds is computed from the runs, and is undecided where
-//! another seed could turn it over. What a publication
-//! leaves open is an assumption with its value, its label and a reason, and where it decides the
-//! result, all its values are run.
+//! another seed could turn it over. What a paper leaves open is an assumption with its value, its
+//! label and a reason, and where it decides the result, all its values are run.
 
 mod exhibit;
 mod f2fs;
@@ -18,7 +17,7 @@ mod runs;
 mod ubil;
 
 pub use nandlab_lab::report::number::Quantity;
-/// What whoever records the rival's requests needs.
+/// The interface for recording the rival's requests.
 pub mod f2fs_rival {
     pub use super::f2fs::{MARK_BYTES, MARKS, Work, place_of_mark};
 }
@@ -55,16 +54,16 @@ impl Size {
     ];
 }
 
-/// A publication that can be reproduced.
+/// A paper that can be reproduced.
 pub struct Paper {
     /// Its name on the command line.
     pub id: &'static str,
-    /// What was published.
+    /// The title of the paper.
     pub title: &'static str,
     reproduce: fn(Watch<'_>, Size) -> Result<Found, PaperError>,
 }
 
-/// Every publication, in the order in which their stacks stand on each other.
+/// Every paper, in the order in which their stacks stand on each other.
 pub const ALL: [Paper; 5] = [
     Paper {
         id: "ftl-study",
@@ -94,7 +93,7 @@ pub const ALL: [Paper; 5] = [
 ];
 
 impl Paper {
-    /// Runs everything; `watch` is told how far it is.
+    /// Runs everything; `watch` receives the progress.
     pub fn reproduce(
         &self,
         size: Size,
@@ -127,7 +126,7 @@ impl Paper {
     }
 }
 
-/// What the runs of a publication show.
+/// What the runs of a paper show.
 struct Found {
     rows: Vec<Row>,
     claims: Vec<Claim>,
@@ -171,7 +170,7 @@ impl Found {
     }
 }
 
-/// Why a publication could not be reproduced: a fault of this program.
+/// Why a paper could not be reproduced: a fault of this program.
 #[derive(Debug, thiserror::Error)]
 pub enum PaperError {
     /// An experiment of it is wrong.
@@ -192,41 +191,41 @@ impl PaperError {
     }
 }
 
-/// What came of a publication.
+/// What came of a paper.
 pub struct Reproduction {
-    /// For machines.
+    /// The figures and claims, for programs.
     pub result: PaperResult,
-    /// What was published.
+    /// The title of the paper.
     pub title: &'static str,
     /// Tables and figures, in order.
     pub exhibits: Vec<Exhibit>,
 }
 
-/// Numbers, claims and assumptions of a publication.
+/// Numbers, claims and assumptions of a paper.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PaperResult {
     /// Its name on the command line.
     pub paper: String,
     /// Its numbers beside ours.
     pub rows: Vec<Row>,
-    /// Its claims.
+    /// The claims of the paper, each judged.
     pub claims: Vec<Claim>,
     /// What it does not say.
     pub assumptions: Vec<Assumption>,
 }
 
-/// A number.
+/// A figure of the paper beside ours.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// Where it stands: `table-1/nftl/hot`.
     pub id: String,
     /// What it is, in words.
     pub what: String,
-    /// Its unit.
+    /// The unit of both values.
     pub unit: &'static str,
-    /// As published; none if it goes beyond the publication.
+    /// As published; none if it goes beyond the paper.
     pub published: Option<f64>,
-    /// As measured here.
+    /// The value that was measured here.
     pub measured: f64,
     /// How the measured value came about: computed from the assumptions.
     pub basis: Basis,
@@ -242,7 +241,6 @@ impl Row {
         self
     }
 
-    /// A number.
     fn new(
         id: impl Into<String>,
         what: impl Into<String>,
@@ -280,7 +278,7 @@ impl Basis {
         }
     }
 
-    /// The word.
+    /// Returns the word that reports print.
     pub fn name(self) -> &'static str {
         match self {
             Self::Predicted => "predicted",
@@ -289,12 +287,12 @@ impl Basis {
     }
 }
 
-/// A claim of the publication.
+/// A claim of the paper.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {
-    /// Its name.
+    /// The name of the claim, unique in its paper.
     pub id: &'static str,
-    /// What is claimed.
+    /// The sentence that is judged.
     pub statement: String,
     /// Whether our runs show the same.
     pub verdict: Verdict,
@@ -328,11 +326,11 @@ impl Claim {
 pub struct Assumption {
     /// What it is about.
     pub name: String,
-    /// What was taken.
+    /// The value that this reproduction takes.
     pub value: String,
     /// `given`, `datasheet`, `measured`, `calibrated on ...` or `assumed`.
     pub label: String,
-    /// Why.
+    /// The reason for that value.
     pub why: String,
     /// The rows and claims whose published values were in view when it was chosen, by the
     /// beginnings of their ids: `figure-2`.
@@ -376,7 +374,7 @@ fn range(values: &[f64]) -> (f64, f64) {
 }
 
 impl Reproduction {
-    /// For the terminal.
+    /// Renders the result for a terminal.
     pub fn text(&self) -> String {
         page::text(self)
     }
@@ -417,11 +415,11 @@ mod tests {
     }
 
     #[test]
-    fn the_assumptions_of_each_publication_are_read_whole() {
+    fn the_assumptions_of_each_paper_are_read_whole() {
         for (file, platform) in files() {
-            let told = file.text.matches("[[assumption]]").count();
+            let reported = file.text.matches("[[assumption]]").count();
             let all = Assumption::all(&file, platform).unwrap();
-            assert!(told > 0 && all.len() >= told, "{}", file.file);
+            assert!(reported > 0 && all.len() >= reported, "{}", file.file);
             assert!(all.iter().all(|assumption| !assumption.why.is_empty()));
         }
     }

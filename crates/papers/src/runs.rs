@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Gets told how far a paper is.
+/// Receives the progress of a paper.
 pub type Watch<'a> = &'a (dyn Fn(Progress) + Sync);
 
 /// Settings of an experiment, `key=value` each.
@@ -19,7 +19,7 @@ pub type Settings = &'static [&'static str];
 pub struct Described {
     /// The name of its file.
     pub file: &'static str,
-    /// The contents.
+    /// The text of the description.
     pub text: &'static str,
 }
 
@@ -70,11 +70,10 @@ pub struct Variant {
     pub key: &'static str,
     /// Its name for people.
     pub name: &'static str,
-    /// What describes it.
+    /// The settings that set the variant apart.
     pub settings: Settings,
 }
 
-/// A [`Variant`].
 pub const fn variant(key: &'static str, name: &'static str, settings: Settings) -> Variant {
     Variant {
         key,
@@ -102,7 +101,6 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    /// Does a job.
     pub fn one<R>(&self, job: impl FnOnce() -> Result<R, PaperError>) -> Result<R, PaperError> {
         let result = job()?;
         (self.watch)(Progress {

@@ -32,7 +32,7 @@ pub const PREFIX: &str = ".nandlab-";
 pub struct ScratchError {
     /// The target, or the directory that it is in.
     pub path: PathBuf,
-    /// Its words.
+    /// The error of the operating system.
     pub error: io::Error,
 }
 
@@ -58,7 +58,7 @@ fn all() -> MutexGuard<'static, Vec<PathBuf>> {
 pub fn remove_all() {
     let mut all = all();
     for path in all.drain(..) {
-        // The process ends; nobody can be told.
+        // The process ends, so nobody reads a report.
         _ = fs::remove_file(path);
     }
     std::mem::forget(all);
@@ -125,7 +125,7 @@ fn named(dir: &Path) -> Result<Scratch> {
 }
 
 impl Scratch {
-    /// The open file.
+    /// Returns the open scratch file.
     pub fn as_file(&self) -> &File {
         match &self.kind {
             Kind::Unnamed(file) => file,
@@ -141,7 +141,8 @@ impl Scratch {
     /// Gives it the owner, the extended attributes and the mode of `model`. A process that may not
     /// change the owner keeps its own.
     pub fn resemble(&self, model: &File) -> io::Result<()> {
-        let (file, metadata) = (self.as_file(), model.metadata()?);
+        let file = self.as_file();
+        let metadata = model.metadata()?;
         let own = file.metadata()?;
         if (own.uid(), own.gid()) != (metadata.uid(), metadata.gid()) {
             let uid = rustix::fs::Uid::from_raw(metadata.uid());

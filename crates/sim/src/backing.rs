@@ -14,9 +14,9 @@ pub enum BackingError {
     OutOfRange {
         /// First byte asked for.
         offset: u64,
-        /// Bytes asked for.
+        /// Bytes that the request covers.
         count: u64,
-        /// Bytes there are.
+        /// Bytes that the store holds.
         len: u64,
     },
     /// The system below refused, in its own words.
@@ -39,7 +39,7 @@ impl BackingError {
 /// **Durability.** What was written is visible to every later read, and durable when a later
 /// [`sync`](Backing::sync) has returned.
 pub trait Backing {
-    /// Bytes there are.
+    /// Returns the length of the store in bytes.
     fn len(&self) -> u64;
 
     /// Whether there are none.

@@ -20,7 +20,7 @@ impl Divisor {
         }
     }
 
-    /// Quotient and remainder.
+    /// Returns the quotient and the remainder of `n`.
     #[inline]
     pub fn split(self, n: u32) -> (u32, u32) {
         if self.shift < 32 {

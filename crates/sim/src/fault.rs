@@ -10,21 +10,21 @@ use core::fmt;
 /// A place on a medium.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Place {
-    /// No single place.
+    /// The fault has no single place.
     #[default]
     Whole,
-    /// A flash page.
+    /// A page of the flash array.
     Page {
         /// Its number in the array.
         page: u32,
-        /// Its erase block.
+        /// The erase block that holds the page.
         block: u32,
     },
-    /// An erase block.
+    /// An erase block of the flash array.
     Block(u32),
     /// A logical erase block of a volume.
     Leb {
-        /// The volume.
+        /// The id of the UBI volume.
         volume: u32,
         /// The logical erase block.
         leb: u32,
@@ -50,16 +50,16 @@ impl fmt::Display for Place {
 pub enum Finding {
     /// One value would have been right.
     Value {
-        /// The value found.
+        /// The value that was read.
         found: u64,
-        /// The value expected.
+        /// The value that should be there.
         expected: u64,
     },
     /// Any value that keeps a rule would have been right.
     Rule {
-        /// The value found.
+        /// The value that was read.
         found: u64,
-        /// The rule.
+        /// The rule that the value breaks.
         expected: &'static str,
     },
 }
@@ -124,7 +124,7 @@ impl Error for MediumFault {}
 pub struct LayerFault {
     /// The layer's name, such as "page mapping".
     pub layer: &'static str,
-    /// What it met.
+    /// The error of the medium below.
     #[source]
     pub cause: MediumFault,
 }

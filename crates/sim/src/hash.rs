@@ -4,7 +4,7 @@
 
 /// Added to the second word before it is mixed.
 const OFFSET: u64 = 0x6a09_e667_f3bc_c909;
-/// The finaliser's multipliers.
+/// Multipliers of the SplitMix64 finaliser.
 const FACTORS: [u64; 2] = [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
 /// Their inverses modulo 2^64.
 const INVERSES: [u64; 2] = [inverse(FACTORS[0]), inverse(FACTORS[1])];

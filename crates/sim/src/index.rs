@@ -89,10 +89,12 @@ mod tests {
     #[test]
     fn it_behaves_like_a_map_when_it_is_full() {
         let most = 37;
-        let (mut index, mut model) = (Index::new(most), BTreeMap::new());
+        let mut index = Index::new(most);
+        let mut model = BTreeMap::new();
         for step in 0..50_000u64 {
             let word = mix(3, step);
-            let (key, value) = ((word % 60) as u32, (word >> 33) as u32);
+            let key = (word % 60) as u32;
+            let value = (word >> 33) as u32;
             if word >> 20 & 1 == 0 || (model.len() as u32 == most && !model.contains_key(&key)) {
                 index.remove(key);
                 model.remove(&key);

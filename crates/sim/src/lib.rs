@@ -48,7 +48,8 @@ pub fn rng(seed: u64, purpose: &str) -> Rng {
     let label = purpose
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325, |h, b| mix(h, u64::from(b)));
-    let (low, high) = (mix(seed, label), mix(label, seed));
+    let low = mix(seed, label);
+    let high = mix(label, seed);
     Rng::new(u128::from(low) | u128::from(high) << 64)
 }
 

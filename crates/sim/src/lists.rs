@@ -85,7 +85,8 @@ mod tests {
         let mut models = [const { VecDeque::new() }; 3];
         for step in 0..20_000 {
             let word = crate::mix(9, step);
-            let (i, list) = ((word % 20) as u32, (word >> 16) as u32 % 3);
+            let i = (word % 20) as u32;
+            let list = (word >> 16) as u32 % 3;
             models.iter_mut().for_each(|m| m.retain(|&j| j != i));
             match word >> 32 & 3 {
                 0 => lists.remove(i),

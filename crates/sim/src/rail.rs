@@ -86,12 +86,12 @@ impl Rail {
         self.0.cut_at.store(step, Relaxed);
     }
 
-    /// Goes off now.
+    /// Turns the power off at once.
     pub fn cut(&self) {
         self.cut_at(0);
     }
 
-    /// Comes back.
+    /// Turns the power on again.
     pub fn restore(&self) {
         self.cut_at(u64::MAX);
     }

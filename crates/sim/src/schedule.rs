@@ -22,12 +22,12 @@ enum Rule {
 }
 
 impl Schedule {
-    /// Every event.
+    /// Schedules every event, from the first one.
     pub fn always() -> Self {
         Self::from_nth(0)
     }
 
-    /// No event.
+    /// Schedules no event at all.
     pub fn never() -> Self {
         Self::first(0)
     }
@@ -42,12 +42,12 @@ impl Schedule {
         Self::new(Rule::From(n))
     }
 
-    /// Event `n` alone.
+    /// Schedules event `n` and no other.
     pub fn nth(n: u64) -> Self {
         Self::listed([n])
     }
 
-    /// The listed events.
+    /// Schedules the events with the given numbers.
     pub fn listed(events: impl IntoIterator<Item = u64>) -> Self {
         Self::new(Rule::Listed(events.into_iter().collect()))
     }

@@ -70,13 +70,13 @@ impl<D: BlockDevice> Squashfs<D> {
             if listing.count <= from {
                 continue;
             }
-            let told = DirEntry {
+            let reported = DirEntry {
                 ino: self.media.head.ino(entry.reference),
                 kind: entry.kind,
                 name: &entry.name,
                 next: listing.count,
             };
-            if !each(told) {
+            if !each(reported) {
                 break;
             }
         }

@@ -16,37 +16,37 @@ const DEPTH_MAX: usize = 4096;
 /// Blocks in the lists of all files, beside one for each byte of the image: holes are in lists too.
 const WORDS_MAX: u64 = 1 << 26;
 
-/// Something wrong.
+/// A deviation from the format that a check found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// A part cannot be read.
     Unread {
-        /// The path.
+        /// The path of the entry.
         path: Vec<u8>,
-        /// The part.
+        /// The part that cannot be read.
         what: &'static str,
-        /// Why.
+        /// The error that reading it gave.
         error: SquashError,
     },
     /// A name that no path can hold.
     Name {
-        /// The path.
+        /// The path of the entry.
         path: Vec<u8>,
     },
     /// A directory that was met before, or lies too deep.
     Circle {
-        /// The path.
+        /// The path of the entry.
         path: Vec<u8>,
     },
     /// A number that is counted otherwise.
     Count {
         /// The path; empty for the whole.
         path: Vec<u8>,
-        /// What is counted.
+        /// The name of the count.
         what: &'static str,
         /// What the medium says.
         found: u64,
-        /// What was counted.
+        /// The count that the check found.
         counted: u64,
     },
 }
@@ -93,10 +93,10 @@ impl Finding {
     }
 }
 
-/// What was read.
+/// Counts of the parts that the check read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Inodes.
+    /// Inodes that the check read.
     pub inodes: u64,
     /// Bytes of contents, without holes; blocks that files share count for each of them.
     pub bytes: u64,
@@ -166,18 +166,7 @@ impl<D: BlockDevice> Check<'_, D> {
             self.path.truncate(level.path);
             match level.listing.next(&mut self.fs.media) {
                 Ok(Some(entry)) => {
-                    if !self.path.is_empty() {
-                        self.path.push(b'/');
-                    }
-                    self.path.extend(&entry.name);
-                    if check_name(&entry.name).is_err() {
-                        let path = self.path.clone();
-                        self.report.add(Finding::Name { path });
-                    }
-                    match self.fs.entry_inode(&entry) {
-                        Ok(inode) => self.inode(&inode),
-                        Err(error) => self.unread("inode", error),
-                    }
+                    self.take_entry(&entry);
                 }
                 Ok(None) => self.leave(),
                 Err(error) => {
@@ -188,6 +177,21 @@ impl<D: BlockDevice> Check<'_, D> {
         }
         self.counts();
         Ok(())
+    }
+
+    fn take_entry(&mut self, entry: &crate::dir::Entry) {
+        if !self.path.is_empty() {
+            self.path.push(b'/');
+        }
+        self.path.extend(&entry.name);
+        if check_name(&entry.name).is_err() {
+            let path = self.path.clone();
+            self.report.add(Finding::Name { path });
+        }
+        match self.fs.entry_inode(entry) {
+            Ok(inode) => self.inode(&inode),
+            Err(error) => self.unread("inode", error),
+        }
     }
 
     fn unread(&mut self, what: &'static str, error: SquashError) {
@@ -286,16 +290,7 @@ impl<D: BlockDevice> Check<'_, D> {
         let mut list = file.list;
         let mut at = file.start;
         for index in 0..file.blocks(block) {
-            self.words += 1;
-            if self.words > WORDS_MAX + self.fs.media.head.used {
-                let expected = "fewer than 67 million and one for each byte of the whole";
-                return field(
-                    inode.at,
-                    "the number of blocks of all files",
-                    self.words,
-                    expected,
-                );
-            }
+            self.count_word(inode)?;
             let word = u32::from_le_bytes(self.fs.media.take(&mut list)?);
             if word == 0 {
                 continue;
@@ -308,6 +303,21 @@ impl<D: BlockDevice> Check<'_, D> {
             }
             self.report.bytes += len;
             at = at.saturating_add((word & (PLAIN - 1)).into());
+        }
+        Ok(())
+    }
+
+    /// Refuses volumes that name more blocks than they can hold.
+    fn count_word(&mut self, inode: &Inode) -> Result<()> {
+        self.words += 1;
+        if self.words > WORDS_MAX + self.fs.media.head.used {
+            let expected = "fewer than 67 million and one for each byte of the whole";
+            return field(
+                inode.at,
+                "the number of blocks of all files",
+                self.words,
+                expected,
+            );
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The compressors of squashfs, for unpacking.
 //!
-//! *Promises.* Any bytes are valid input. No more is unpacked than there is room for, and a window
-//! of at most [`WINDOW_MAX`] is allocated.
+//! *Promises.* Any bytes are valid input. The output never exceeds its buffer, and a window of at
+//! most [`WINDOW_MAX`] is allocated.
 
 use crate::error::{Result, SquashError};
 use alloc::boxed::Box;
@@ -17,17 +17,17 @@ const WINDOW_MAX: u32 = 16 << 20;
 /// How blocks are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compressor {
-    /// zlib's format.
+    /// Deflate in zlib's format.
     Gzip,
     /// The format of lzma's tools before xz.
     Lzma,
-    /// LZO1X.
+    /// LZO1X without a header.
     Lzo,
     /// xz, with or without a filter for a processor's code.
     Xz,
-    /// LZ4 blocks.
+    /// LZ4 blocks without a frame.
     Lz4,
-    /// Zstandard.
+    /// Zstandard with its frame.
     Zstd,
 }
 

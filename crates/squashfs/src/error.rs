@@ -9,7 +9,7 @@ pub enum SquashError {
     /// The call asked for what cannot be.
     #[error(transparent)]
     Call(#[from] Errno),
-    /// The device failed.
+    /// The device below refused a request.
     #[error("device: {0}")]
     Device(#[from] BlockError),
     /// A feature that is not supported. It is no damage.
@@ -19,9 +19,9 @@ pub enum SquashError {
         at: u64,
         /// What it is called.
         what: &'static str,
-        /// What it says.
+        /// The value that the superblock holds.
         found: u64,
-        /// What is supported.
+        /// The values that this crate supports.
         expected: &'static str,
     },
     /// A field makes no sense.
@@ -31,7 +31,7 @@ pub enum SquashError {
         at: u64,
         /// What it is called.
         what: &'static str,
-        /// What it says.
+        /// The value that the field holds.
         found: u64,
         /// What it may say.
         expected: &'static str,
@@ -39,11 +39,11 @@ pub enum SquashError {
     /// A block cannot be unpacked.
     #[error("byte {at}: block of {len} bytes: {why}")]
     Block {
-        /// Where it is.
+        /// The offset of the block in bytes.
         at: u64,
         /// Bytes that it takes.
         len: u32,
-        /// What is wrong.
+        /// The reason why it cannot be read.
         why: &'static str,
     },
 }

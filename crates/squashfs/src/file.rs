@@ -13,9 +13,9 @@ use nandlab_vfs::Ino;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor {
     ino: Ino,
-    /// The block.
+    /// The index of the block in the file.
     index: u64,
-    /// Where it lies.
+    /// The offset of the block in the volume.
     at: u64,
     /// Where its length is.
     list: Place,

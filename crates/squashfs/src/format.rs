@@ -17,7 +17,7 @@ pub(crate) const PLAIN: u32 = 1 << 24;
 /// Fields of the superblock that make sense on their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Super {
-    /// Inodes.
+    /// The number of inodes.
     pub inodes: u32,
     /// When it was made, in seconds since 1970.
     pub made: u32,
@@ -27,7 +27,7 @@ pub struct Super {
     pub fragments: u32,
     /// How blocks are packed.
     pub compressor: Compressor,
-    /// Owners and groups.
+    /// The number of user and group ids.
     pub ids: u16,
     /// Where the root's inode is: its metadata block and a byte in that.
     pub root: u64,

@@ -21,7 +21,7 @@ pub(crate) enum Node {
     Other,
 }
 
-/// A file's contents.
+/// Where a file's contents lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct File {
     pub size: u64,
@@ -35,7 +35,7 @@ pub(crate) struct File {
     pub list: Place,
 }
 
-/// A directory's listing.
+/// Where a directory's listing lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Directory {
     pub at: Place,
@@ -45,7 +45,7 @@ pub(crate) struct Directory {
     pub parent: u32,
 }
 
-/// An inode.
+/// The fields of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Inode {
     pub ino: Ino,
@@ -98,7 +98,6 @@ impl Super {
 }
 
 impl<D: BlockDevice> Media<D> {
-    /// Reads an inode.
     pub fn inode(&mut self, ino: Ino) -> Result<Inode> {
         let reference = self.head.reference(ino);
         let mut place = Place::in_table(self.head.inode_table, reference);
@@ -260,12 +259,7 @@ impl<D: BlockDevice> Media<D> {
 
     /// The attributes of an inode, as callers see them.
     pub fn attr(&mut self, inode: &Inode) -> Result<Attr> {
-        let (size, sparse) = match inode.node {
-            Node::File(file) => (file.size, file.sparse.min(file.size)),
-            Node::Directory(directory) => (u64::from(directory.len), 0),
-            Node::Symlink { len, .. } => (len.into(), 0),
-            _ => (0, 0),
-        };
+        let (size, sparse) = size(&inode.node);
         let time = Time::new(inode.mtime.into());
         Ok(Attr {
             ino: inode.ino,
@@ -288,11 +282,21 @@ impl<D: BlockDevice> Media<D> {
     }
 }
 
+/// The length of an inode, and the bytes of its holes.
+fn size(node: &Node) -> (u64, u64) {
+    match node {
+        Node::File(file) => (file.size, file.sparse.min(file.size)),
+        Node::Directory(directory) => (u64::from(directory.len), 0),
+        Node::Symlink { len, .. } => ((*len).into(), 0),
+        _ => (0, 0),
+    }
+}
+
 fn index(found: u32) -> Option<u32> {
     Some(found).filter(|index| *index != NONE_32)
 }
 
-/// Linux's `new_decode_dev`.
+/// Decodes a device number as Linux's `new_decode_dev`.
 fn device(number: u32) -> (u32, u32) {
     let major = number >> 8 & 0xFFF;
     let minor = number & 0xFF | number >> 12 & 0xF_FF00;

@@ -3,7 +3,7 @@
 //! *Promises.* [`Squashfs`] is a [`FileSystem`](nandlab_vfs::FileSystem) on volumes as mksquashfs
 //! makes them, with each of its compressors: every kind of inode, hard links, holes, extended
 //! attributes. Nothing is ever written. [`check`](Squashfs::check) reads all of it. No volume,
-//! whatever its bytes, makes any of them panic, loop for ever or take more memory than the caches
+//! whatever its bytes, makes any of them panic or loop for ever. Memory is bounded by the caches
 //! (some 5 MiB) and, for a check, some 60 bytes for each inode and each block.
 //!
 //! *Works on* a [`BlockDevice`](nandlab_block::BlockDevice). *Knows nothing of* flash, files or

@@ -9,7 +9,7 @@ use crate::meta::{Media, raw};
 use nandlab_block::BlockDevice;
 use nandlab_vfs::{Errno, FileType, Gate, Gated, Ino};
 
-/// A mounted squashfs.
+/// A squashfs volume that is mounted for reading.
 pub struct Squashfs<D> {
     pub(crate) media: Media<D>,
     pub(crate) gate: Gate<SquashError>,
@@ -44,12 +44,12 @@ impl<D: BlockDevice> Squashfs<D> {
         }
     }
 
-    /// The superblock.
+    /// Returns the fields of the superblock.
     pub fn head(&self) -> &Super {
         &self.media.head
     }
 
-    /// The device.
+    /// Unmounts and returns the device.
     pub fn into_device(self) -> D {
         self.media.into_device()
     }

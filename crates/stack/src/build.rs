@@ -30,9 +30,9 @@ pub enum Below {
 
 /// A stack ready for use.
 pub struct Stack {
-    /// Its virtual time.
+    /// The virtual time of the stack.
     pub clock: Clock,
-    /// Its supply.
+    /// The power supply of the chip.
     pub rail: Rail,
     /// What lies below the file system.
     pub below: Below,
@@ -86,15 +86,15 @@ pub enum BuildError {
         pages: u32,
         /// MiB needed, without page data.
         needed: u64,
-        /// MiB there are.
+        /// The available memory in MiB.
         available: u64,
     },
     /// The file for page data cannot be had.
     #[error("chip.contents-file: {}: {source}", path.display())]
     Contents {
-        /// The file.
+        /// The file of the chip's contents.
         path: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A dump cannot be loaded or saved.
@@ -114,11 +114,11 @@ pub enum BuildError {
         "chip.oob: found {found} user bytes, expected at least {expected} for ftl.scheme = \"{scheme}\""
     )]
     Oob {
-        /// Bytes there are.
+        /// Bytes of OOB area that a page has.
         found: usize,
-        /// Bytes needed.
+        /// Bytes of OOB area that the layer needs.
         expected: usize,
-        /// By whom.
+        /// The name of the layer.
         scheme: &'static str,
     },
     /// What is on the chip cannot be attached.
@@ -133,7 +133,7 @@ pub enum BuildError {
     /// The device has no such volume.
     #[error("ubi.volume: found volumes {found}, expected one that is called \"{expected}\"")]
     NoVolume {
-        /// The name.
+        /// The volume name that was asked for.
         expected: String,
         /// Those that there are.
         found: String,
@@ -162,21 +162,27 @@ impl BuildError {
 /// Whether an error or one of its sources is a failure of a disk or of flash.
 fn is_medium_failure(error: &(dyn Error + 'static)) -> bool {
     Chain(error).links().any(|link| {
-        let block = link.downcast_ref::<BlockError>().copied();
-        let mtd = link.downcast_ref::<MtdError>().copied();
-        // These print as the error that they hold, and are no links of their own.
-        let (block, mtd) = match link.downcast_ref::<AttachError>() {
-            Some(AttachError::Write(error)) => (Some(*error), mtd),
-            Some(AttachError::Mtd(error)) => (block, Some(*error)),
-            _ => (block, mtd),
-        };
-        let mtd = match link.downcast_ref::<UbiError>() {
-            Some(UbiError::Mtd(error)) => Some(*error),
-            _ => mtd,
-        };
+        let (block, mtd) = medium_errors(link);
         let asked = |error| matches!(error, MtdError::BadLength { .. } | MtdError::OutOfRange(_));
         link.is::<MediumFault>() || block.is_some() || mtd.is_some_and(|error| !asked(error))
     })
+}
+
+/// The errors of disk or flash that a link is or holds.
+fn medium_errors(link: &(dyn Error + 'static)) -> (Option<BlockError>, Option<MtdError>) {
+    let block = link.downcast_ref::<BlockError>().copied();
+    let mtd = link.downcast_ref::<MtdError>().copied();
+    // These print as the error that they hold, and are no links of their own.
+    let (block, mtd) = match link.downcast_ref::<AttachError>() {
+        Some(AttachError::Write(error)) => (Some(*error), mtd),
+        Some(AttachError::Mtd(error)) => (block, Some(*error)),
+        _ => (block, mtd),
+    };
+    let mtd = match link.downcast_ref::<UbiError>() {
+        Some(UbiError::Mtd(error)) => Some(*error),
+        _ => mtd,
+    };
+    (block, mtd)
 }
 
 impl Stack {
@@ -215,7 +221,7 @@ impl Stack {
         }
     }
 
-    /// The chip.
+    /// Returns the chip at the bottom of the stack.
     pub fn chip(&self) -> &Chip {
         match &self.below {
             Below::Disk(device) => device.medium(),
@@ -453,10 +459,8 @@ fn refused(layer: &Translation, error: LayerError) -> Result<BuildError, LayerEr
 
 /// Refuses a chip whose tables would not fit; page data comes on top, as it is written.
 fn check_memory(spec: &ChipSpec) -> Result<(), BuildError> {
-    let (pages, blocks) = (
-        u64::from(spec.geometry.pages()),
-        u64::from(spec.geometry.blocks),
-    );
+    let pages = u64::from(spec.geometry.pages());
+    let blocks = u64::from(spec.geometry.blocks);
     // A page: OOB tag 7, map 4, slot 4 where data is kept, partial programs 1, two bits; a block:
     // about 120.
     let slot = if spec.contents == Contents::Kept {
@@ -520,7 +524,8 @@ mod tests {
             "load = \"dump\"\n[ftl]\nformat = false",
         ] {
             let mut stack = Stack::build(&description(&small(more), directory.path())).unwrap();
-            let (found, now) = (stack.chip().counts(), stack.clock.now());
+            let found = stack.chip().counts();
+            let now = stack.clock.now();
             assert_eq!((found.programs, found.copies), (0, 0), "{more}");
             assert!(now < 100_000_000, "{more}: {now} ns for an attach");
             let mut buf = [0; 4096];

@@ -33,11 +33,11 @@ pub struct DumpFormat {
 /// What a dump held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
-    /// Pages programmed.
+    /// Pages that the dump programmed.
     pub pages: u32,
     /// Pages with flipped bits, corrected by their ECC bytes.
     pub corrected: u32,
-    /// Blocks marked bad.
+    /// Blocks that the dump marks bad.
     pub bad: u32,
 }
 
@@ -47,31 +47,31 @@ pub enum DumpError {
     /// The operating system refused.
     #[error("{}: {error}", path.display())]
     File {
-        /// The dump.
+        /// The path of the dump.
         path: PathBuf,
-        /// Its words.
+        /// The error of the operating system.
         error: io::Error,
     },
     /// The dump is no dump of this layout.
     #[error("{}: {error}", path.display())]
     Image {
-        /// The dump.
+        /// The path of the dump.
         path: PathBuf,
-        /// Why not.
+        /// The reason why the image does not fit.
         error: ImageError,
     },
     /// The dump is of a chip of another size.
     #[error("{}: found {found} bytes ({found_blocks} blocks), expected {expected} bytes ({expected_blocks} blocks of {pages} pages of {page} + {spare} bytes){hint}", path.display())]
     Size {
-        /// The dump.
+        /// The path of the dump.
         path: PathBuf,
-        /// Its bytes.
+        /// The length of the dump in bytes.
         found: u64,
-        /// Its blocks.
+        /// The erase blocks in the dump.
         found_blocks: u32,
         /// The chip's bytes, spare areas as in the dump.
         expected: u64,
-        /// The chip's blocks.
+        /// The erase blocks of the chip.
         expected_blocks: u32,
         /// Pages of a block.
         pages: u32,
@@ -85,23 +85,23 @@ pub enum DumpError {
     /// A page has more flipped bits than its ECC bytes can correct.
     #[error("{}: at offset {offset}: {page} is beyond correction by {code}; chip.ecc-code = \"none\" loads bytes as they are", path.display())]
     Uncorrectable {
-        /// The dump.
+        /// The path of the dump.
         path: PathBuf,
         /// Where the page lies in the dump.
         offset: u64,
-        /// The page.
+        /// The page that cannot be corrected.
         page: Page,
         /// The code of the dump.
         code: Code,
     },
-    /// The chip refused.
+    /// The chip refused a page of the dump.
     #[error("{}: at offset {offset}: {error}", path.display())]
     Flash {
-        /// The dump.
+        /// The path of the dump.
         path: PathBuf,
         /// Where the page lies in the dump.
         offset: u64,
-        /// What it said.
+        /// The error that the chip returned.
         error: MtdError,
     },
 }
@@ -121,10 +121,8 @@ impl DumpFormat {
     /// What a dump of so many bytes might be.
     fn hint(self, geometry: &Geometry, found: u64) -> &'static str {
         let pages = u64::from(geometry.pages());
-        let (without, with) = (
-            pages * u64::from(geometry.page),
-            pages * u64::from(geometry.page + geometry.page / 32),
-        );
+        let without = pages * u64::from(geometry.page);
+        let with = pages * u64::from(geometry.page + geometry.page / 32);
         match self.spare {
             0 if found == with => "; a dump with OOB? chip.oob-layout tells how it is laid out",
             1.. if found == without => {
@@ -213,7 +211,7 @@ fn load_block<M: Mtd>(
     dump: &mut M,
     chip: &mut Chip,
     block: Block,
-    (data, oob): &mut (Vec<u8>, Vec<u8>),
+    buffers: &mut (Vec<u8>, Vec<u8>),
     loaded: &mut Loaded,
 ) -> Result<(), (Page, MtdError)> {
     let geometry = chip.geometry().clone();
@@ -223,12 +221,23 @@ fn load_block<M: Mtd>(
         return chip.mark_bad(block).map_err(|e| (first, e));
     }
     for page in (first.0..first.0 + geometry.pages_per_block).map(Page) {
-        let corrected = dump.read(page, data, oob).map_err(|e| (page, e))?;
-        loaded.corrected += u32::from(corrected.bits > 0);
-        if data.iter().chain(oob.iter()).any(|byte| *byte != 0xFF) {
-            chip.program(page, data, oob).map_err(|e| (page, e))?;
-            loaded.pages += 1;
-        }
+        load_page(dump, chip, page, buffers, loaded).map_err(|e| (page, e))?;
+    }
+    Ok(())
+}
+
+fn load_page<M: Mtd>(
+    dump: &mut M,
+    chip: &mut Chip,
+    page: Page,
+    (data, oob): &mut (Vec<u8>, Vec<u8>),
+    loaded: &mut Loaded,
+) -> Result<(), MtdError> {
+    let corrected = dump.read(page, data, oob)?;
+    loaded.corrected += u32::from(corrected.bits > 0);
+    if data.iter().chain(oob.iter()).any(|byte| *byte != 0xFF) {
+        chip.program(page, data, oob)?;
+        loaded.pages += 1;
     }
     Ok(())
 }
@@ -258,11 +267,12 @@ pub fn save(path: &Path, format: DumpFormat, chip: &mut Chip) -> Result<(), Dump
         })?;
         out.write_all(bytes).map_err(in_file)?;
     }
-    out.into_inner()
-        .map_err(|e| in_file(e.into_error()))?
-        .sync_all()
-        .map_err(in_file)?;
+    sync(out).map_err(in_file)?;
     Ok(scratch.persist(path)?)
+}
+
+fn sync(out: BufWriter<&std::fs::File>) -> io::Result<()> {
+    out.into_inner().map_err(|e| e.into_error())?.sync_all()
 }
 
 /// Blocks as the dump has them.
@@ -473,7 +483,8 @@ mod tests {
     fn what_is_saved_loads_into_the_same_chip_and_the_same_dump() {
         let directory = tempfile::tempdir().unwrap();
         for (name, oob, format) in FORMATS {
-            let (a, b) = (directory.path().join("a"), directory.path().join("b"));
+            let a = directory.path().join("a");
+            let b = directory.path().join("b");
             let mut first = chip(name, 4, oob);
             write(&mut first);
             // A marker at 0xFF is the user's duty where the layout is raw; here it would read as a

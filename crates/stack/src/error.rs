@@ -10,11 +10,11 @@ pub enum Place {
     File(Arc<str>),
     /// At a line and a column of a file, both from 1; columns count characters.
     At {
-        /// The file.
+        /// The path of the file.
         file: Arc<str>,
-        /// The line.
+        /// The line, counted from 1.
         line: u32,
-        /// The column.
+        /// The column, counted from 1.
         column: u32,
     },
     /// In an override, as it was given.
@@ -37,15 +37,15 @@ pub enum DescriptionError {
     /// The file could not be read.
     #[error("{file}: {reason}")]
     Unreadable {
-        /// The file.
+        /// The path of the file.
         file: String,
-        /// Why not.
+        /// The error of the operating system.
         reason: String,
     },
     /// The text is not TOML.
     #[error("{place}: {reason}")]
     Syntax {
-        /// Where reading stopped.
+        /// The place where the parser stopped.
         place: Place,
         /// What the parser says.
         reason: String,
@@ -53,15 +53,15 @@ pub enum DescriptionError {
     /// An override that is not one.
     #[error("--set {found}: expected section.key=value")]
     Override {
-        /// What was given.
+        /// The override as it was given.
         found: String,
     },
     /// A section that nobody asked for.
     #[error("{place}: [{found}]: unknown section, {hint}")]
     UnknownSection {
-        /// Where it begins.
+        /// The place of the section's header.
         place: Place,
-        /// Its name.
+        /// The name of the section.
         found: String,
         /// The nearest name, or all of them.
         hint: String,
@@ -69,9 +69,9 @@ pub enum DescriptionError {
     /// A key that its section does not have.
     #[error("{place}: {key}: unknown key, {hint}")]
     UnknownKey {
-        /// Where it stands.
+        /// The place of the key.
         place: Place,
-        /// `section.key`.
+        /// The key as `section.key`.
         key: String,
         /// The nearest key, or all of them.
         hint: String,
@@ -81,11 +81,11 @@ pub enum DescriptionError {
     Value {
         /// Where the value stands, or the section that lacks it.
         place: Place,
-        /// `section.key`.
+        /// The key as `section.key`.
         key: String,
-        /// What was found.
+        /// The value in the description.
         found: String,
-        /// What would do.
+        /// The values that the key takes.
         expected: String,
     },
     /// A key that must be there.
@@ -93,17 +93,17 @@ pub enum DescriptionError {
     Missing {
         /// The section, or the file if there is no such section.
         place: Place,
-        /// `section.key`.
+        /// The key as `section.key`.
         key: String,
-        /// What would do.
+        /// The values that the key takes.
         expected: String,
     },
     /// A key that has no effect beside the others.
     #[error("{place}: {key}: has no effect, it needs {needs}")]
     Inapplicable {
-        /// Where it stands.
+        /// The place of the key.
         place: Place,
-        /// `section.key`.
+        /// The key as `section.key`.
         key: String,
         /// The condition that does not hold.
         needs: String,

@@ -122,7 +122,8 @@ impl PageStore for PageFile {
         if count == 0 {
             return Ok(());
         }
-        let (offset, len) = (self.offset(first), u64::from(count) * self.page);
+        let offset = self.offset(first);
+        let len = u64::from(count) * self.page;
         if fallocate(
             &self.file,
             FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,

@@ -105,7 +105,7 @@ pub type Finish<'a> = Box<dyn Fn() -> Result<(), BuildError> + 'a>;
 
 /// Flash that a layer offers.
 pub struct Flash<'a> {
-    /// The flash.
+    /// The flash that the file system lies on.
     pub mtd: Box<dyn Mtd + 'a>,
     /// Completes pending work after the file system is unmounted.
     pub finish: Finish<'a>,
@@ -227,7 +227,7 @@ pub trait Scheme: Send + Sync {
         false
     }
 
-    /// Takes its keys.
+    /// Reads the scheme's keys from its section.
     fn take(&self, input: &mut SchemeInput<'_>) -> Result<Translation, DescriptionError>;
 
     /// Refuses the sections that only this scheme has, because another one is chosen.
@@ -243,7 +243,7 @@ pub struct DiskScheme {
     pub name: &'static str,
     /// The keys of `[ftl]` that it takes.
     pub keys: &'static [&'static str],
-    /// Takes these keys.
+    /// Reads the scheme's keys from its section.
     pub take: fn(&mut SchemeInput<'_>) -> Result<Translation, DescriptionError>,
 }
 
@@ -269,6 +269,6 @@ pub struct SchemeInput<'a> {
     pub document: &'a mut Document,
     /// Settings of such sections.
     pub settings: &'a mut Vec<Setting>,
-    /// The chip below.
+    /// The chip below the layer, as described.
     pub chip: &'a ChipDescription,
 }

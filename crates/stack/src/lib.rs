@@ -1,4 +1,4 @@
-//! The one room that knows every layer: a description in, a running stack out.
+//! The one crate that knows every layer: a description in, a running stack out.
 //!
 //! *Promises.* A description is checked whole before anything is built: an unknown key, a wrong
 //! type or an impossible value is an error that names file, line, column, key, what was found and
@@ -69,7 +69,7 @@ pub use write_back::WriteBackDescription;
 /// A whole stack, described and checked.
 #[derive(Clone, Debug)]
 pub struct Description {
-    /// The flash.
+    /// The flash chip at the bottom.
     pub chip: ChipDescription,
     /// The translation layer on it.
     pub ftl: FtlDescription,
@@ -79,7 +79,7 @@ pub struct Description {
     pub nvram: Option<NvramDescription>,
     /// What the processor's work costs, if it costs anything.
     pub host: Option<HostDescription>,
-    /// The machine's memory, if what waits in it follows a policy.
+    /// The machine's memory, if a policy governs its dirty data.
     pub memory: Option<MemoryDescription>,
     /// The deferred writes in front of the file system, if there are any.
     pub write_back: Option<WriteBackDescription>,

@@ -8,7 +8,7 @@ use nandlab_sim::Rail;
 
 /// Bytes that the memory takes whole or not at all, as the directories kept in it need.
 const LINE: u64 = 64;
-/// The most bytes.
+/// The most bytes of such a memory.
 const MAX: u64 = 1 << 30;
 /// What only a write cache has.
 const CACHE_KEYS: [&str; 4] = ["policy", "padding", "compensation", "flush-through"];

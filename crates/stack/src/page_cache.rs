@@ -1,4 +1,4 @@
-//! The `[memory]` section: the machine's memory, and when what waits in it is written.
+//! The `[memory]` section: the machine's memory, and when dirty data in it is written.
 //!
 //! The policy is Linux 2.6's ([`nandlab_pagecache::flusher`]), and so are the names of the limits.
 
@@ -20,7 +20,7 @@ const MIN: u64 = 1 << 20;
 /// The memory as described.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryDescription {
-    /// Its size and the limits of what waits.
+    /// Its size and the limits of dirty data.
     pub limits: Limits,
 }
 
@@ -70,12 +70,12 @@ impl MemoryDescription {
         (u128::from(self.limits.memory) * u128::from(self.limits.page_cache_percent) / 100) as u64
     }
 
-    /// Bytes that a file system may keep of what does not wait.
+    /// Bytes that a file system may keep of clean data.
     pub fn clean_bytes(&self) -> u64 {
         self.page_cache().saturating_sub(self.limits.dirty())
     }
 
-    /// Bytes of what waits at which a file system writes by itself: all of the page cache, since
+    /// Bytes of dirty data at which a file system writes by itself: all of the page cache, since
     /// the limits come before that.
     pub fn waiting_bytes_max(&self) -> u64 {
         self.page_cache().max(self.limits.dirty())

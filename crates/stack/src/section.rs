@@ -158,11 +158,18 @@ impl Section {
                 self.list(key, quote(&text), Origin::Given);
                 Ok(*value)
             }
-            None => {
-                let names: Vec<String> = choices.iter().map(|(name, _)| quote(name)).collect();
-                Err(self.refuse(key, &quote(&text), &format!("one of {}", names.join(", "))))
-            }
+            None => Err(self.refuse_choice(key, &text, choices)),
         }
+    }
+
+    fn refuse_choice<T>(
+        &self,
+        key: &'static str,
+        text: &str,
+        choices: &[(&str, T)],
+    ) -> DescriptionError {
+        let names: Vec<String> = choices.iter().map(|(name, _)| quote(name)).collect();
+        self.refuse(key, &quote(text), &format!("one of {}", names.join(", ")))
     }
 
     fn given_text(&self, key: &str) -> Option<String> {

@@ -9,7 +9,7 @@ pub enum Origin {
     Given,
     /// The preset of this name.
     Preset(String),
-    /// Nobody said otherwise.
+    /// No source sets it; the default holds.
     Default,
 }
 
@@ -26,7 +26,7 @@ impl fmt::Display for Origin {
 /// One key of a description as it took effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// `section.key`.
+    /// The key as `section.key`.
     pub key: String,
     /// Its value, as TOML writes it.
     pub value: String,

@@ -67,14 +67,16 @@ fn parse(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_')
         .unwrap_or(text.len());
-    let (number, unit) = (&text[..end], text[end..].trim());
+    let number = &text[..end];
+    let unit = text[end..].trim();
     let worth = u128::from(units.iter().find(|(name, _)| *name == unit)?.1);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     if whole.is_empty() || fraction.is_empty() || fraction.len() > 18 {
         return None;
     }
     let digits = |text: &str| text.replace('_', "").parse::<u64>().ok().map(u128::from);
-    let (scale, part) = (10u128.pow(fraction.len() as u32), digits(fraction)? * worth);
+    let scale = 10u128.pow(fraction.len() as u32);
+    let part = digits(fraction)? * worth;
     if !part.is_multiple_of(scale) || fraction.contains('_') {
         return None;
     }

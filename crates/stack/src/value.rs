@@ -5,20 +5,20 @@ use nandlab_nand::Ecc;
 use std::collections::BTreeMap;
 use toml::de::{DeInteger, DeString, DeValue};
 
-/// A TOML value.
+/// A value of a TOML document, without its place.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// `true` or `false`.
+    /// A boolean: `true` or `false`.
     Bool(bool),
-    /// A whole number.
+    /// A number without a fraction.
     Integer(i64),
-    /// Any other number.
+    /// A number with a fraction.
     Float(f64),
-    /// Text.
+    /// A string of TOML.
     Text(String),
-    /// A list.
+    /// An array of values.
     List(Vec<Value>),
-    /// An inline table.
+    /// An inline table of keys and values.
     Table(BTreeMap<String, Value>),
     /// What no key of a description takes: a date, a number beyond 64 bits.
     Other,
@@ -39,13 +39,7 @@ impl Value {
             DeValue::Array(list) => {
                 Self::List(list.iter().map(|item| Self::of(item.get_ref())).collect())
             }
-            DeValue::Table(table) => {
-                let pair =
-                    |(key, value): (&toml::Spanned<DeString<'_>>, &toml::Spanned<DeValue<'_>>)| {
-                        (key.get_ref().to_string(), Self::of(value.get_ref()))
-                    };
-                Self::Table(table.iter().map(pair).collect())
-            }
+            DeValue::Table(table) => Self::Table(table.iter().map(pair).collect()),
             DeValue::Datetime(_) => Self::Other,
         }
     }
@@ -57,6 +51,12 @@ impl Value {
             _ => None,
         }
     }
+}
+
+fn pair(
+    (key, value): (&toml::Spanned<DeString<'_>>, &toml::Spanned<DeValue<'_>>),
+) -> (String, Value) {
+    (key.get_ref().to_string(), Value::of(value.get_ref()))
 }
 
 fn integer(n: &DeInteger<'_>) -> Option<i64> {

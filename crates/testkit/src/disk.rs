@@ -99,11 +99,7 @@ pub fn difference(one: &mut Ram, other: &mut Ram) -> Option<(u64, Vec<u8>, Vec<u
     assert_eq!(sectors, other.geometry().sectors);
     for at in (0..sectors).step_by(8) {
         let bytes = (sectors - at).min(8) as usize * SECTOR as usize;
-        let [a, b] = [&mut *one, &mut *other].map(|disk| {
-            let mut data = vec![0; bytes];
-            disk.read(Lba(at), &mut data).unwrap();
-            data
-        });
+        let [a, b] = [&mut *one, &mut *other].map(|disk| read(disk, at, bytes));
         if let Some(byte) = a.iter().zip(&b).position(|(a, b)| a != b) {
             let end = (byte + 32).min(bytes);
             let place = at * SECTOR + byte as u64;
@@ -111,6 +107,12 @@ pub fn difference(one: &mut Ram, other: &mut Ram) -> Option<(u64, Vec<u8>, Vec<u
         }
     }
     None
+}
+
+fn read(disk: &mut Ram, at: u64, bytes: usize) -> Vec<u8> {
+    let mut data = vec![0; bytes];
+    disk.read(Lba(at), &mut data).unwrap();
+    data
 }
 
 /// Returns the first byte of each block that holds metadata. Metadata has many zeros, while the

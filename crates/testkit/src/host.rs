@@ -67,12 +67,17 @@ pub fn compare(fs: &mut dyn FileSystem, dir: Ino, host: &Path, beside: &[&str]) 
     assert_eq!(found, expected, "{}", host.display());
     for name in expected {
         let at = host.join(&name);
-        let told = fs::symlink_metadata(&at).unwrap();
+        let reported = fs::symlink_metadata(&at).unwrap();
         let attr = fs.lookup(dir, name.as_bytes()).unwrap();
         let found = (attr.mode.into(), attr.uid, attr.gid, attr.mtime.secs);
-        let host = (told.mode() & 0o7777, told.uid(), told.gid(), told.mtime());
+        let host = (
+            reported.mode() & 0o7777,
+            reported.uid(),
+            reported.gid(),
+            reported.mtime(),
+        );
         assert_eq!(found, host, "{}", at.display());
-        assert_eq!(u64::from(attr.links), told.nlink(), "{}", at.display());
+        assert_eq!(u64::from(attr.links), reported.nlink(), "{}", at.display());
         match attr.kind {
             FileType::Directory => compare(fs, attr.ino, &at, &[]),
             FileType::Symlink => {
@@ -83,7 +88,7 @@ pub fn compare(fs: &mut dyn FileSystem, dir: Ino, host: &Path, beside: &[&str]) 
                 let is_same = contents(fs, attr.ino, 70_001) == fs::read(&at).unwrap();
                 assert!(is_same, "{}", at.display());
             }
-            _ => assert_eq!(attr.size, told.len()),
+            _ => assert_eq!(attr.size, reported.len()),
         }
     }
 }

@@ -72,25 +72,28 @@ fn change<F: FileSystem + ?Sized>(
 ) {
     match index % 7 {
         0 => _ = fs.write(attr.ino, attr.size.min(100_000), data, NOW),
-        1 => {
-            let half = SetAttr {
-                size: Some(attr.size / 2),
-                ..SetAttr::default()
-            };
-            _ = fs.setattr(attr.ino, &half, NOW);
-        }
+        1 => _ = fs.setattr(attr.ino, &half(attr), NOW),
         2 => _ = fs.unlink(dir, name, NOW),
         3 => {
             let to = format!("moved {index} {depth}");
             let to = (Ino::ROOT, to.as_bytes());
             _ = fs.rename((dir, name), to, Rename::Replace, NOW);
         }
-        4 => {
-            let name = format!("a new file {index}");
-            let by = Caller::root(NOW);
-            _ = fs.create(dir, name.as_bytes(), NewNode::File, 0o644, by);
-        }
+        4 => create(fs, dir, index),
         5 => _ = fs.setxattr(attr.ino, b"user.k", &data[..50], SetXattr::Any, NOW),
         _ => _ = fs.rmdir(dir, name, NOW),
+    }
+}
+
+fn create<F: FileSystem + ?Sized>(fs: &mut F, dir: Ino, index: usize) {
+    let name = format!("a new file {index}");
+    let by = Caller::root(NOW);
+    _ = fs.create(dir, name.as_bytes(), NewNode::File, 0o644, by);
+}
+
+fn half(attr: &Attr) -> SetAttr {
+    SetAttr {
+        size: Some(attr.size / 2),
+        ..SetAttr::default()
     }
 }

@@ -22,7 +22,7 @@ pub fn unmount<F: FileSystem + ?Sized>(model: &mut Model, fs: &mut F) {
 
 /// Model runs with a remount between them.
 pub struct Rounds<'m> {
-    /// Mounts the disk.
+    /// Mounts the disk for a round.
     pub mount: Mount<'m>,
     /// Checks the disk after each round.
     pub assert_clean: AssertClean,
@@ -30,7 +30,7 @@ pub struct Rounds<'m> {
     pub rules: Rules,
     /// Seed of the calls.
     pub seed: u64,
-    /// Number of mounts.
+    /// How often the disk is mounted.
     pub rounds: u64,
     /// Number of calls on each mount.
     pub steps: u64,

@@ -5,7 +5,7 @@ use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba, Remap};
 use nandlab_mtd::{Layer, LayerError};
 use nandlab_sim::mix;
 
-/// Sectors held back.
+/// The most sectors held back.
 const HELD: usize = 48;
 
 /// How the disk behaves besides.

@@ -58,10 +58,13 @@ pub fn differences(expected: &Attributes, found: &Attributes) -> String {
         let [path, name] =
             [&key.0, &key.1].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
         for (sign, value) in values {
-            let sum = |value: &Vec<u8>| value.iter().map(|byte| u64::from(*byte)).sum::<u64>();
             let sum = value.map(|value| (value.len(), sum(value)));
             text += &format!("{sign} {path} {name} {sum:?}\n");
         }
     }
     text
+}
+
+fn sum(value: &[u8]) -> u64 {
+    value.iter().map(|byte| u64::from(*byte)).sum()
 }

@@ -1,5 +1,5 @@
-//! How long an attach of a device of 1 GiB takes on the wall, by a scan and by UBIL, and how long
-//! `ubireader_display_info` of ubi_reader takes for an image of the same device.
+//! The wall time of an attach of a device of 1 GiB, by a scan and by UBIL, and that of
+//! `ubireader_display_info` (ubi_reader) for an image of the same device.
 //!
 //! Ours reads the image from a file that the page cache holds, opened anew in each round, through
 //! the whole of `Ubi::attach`: both headers of each block, or a commit, tables, everything checked;

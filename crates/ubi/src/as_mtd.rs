@@ -47,7 +47,7 @@ impl<M: Mtd> VolumeMtd<M> {
         })
     }
 
-    /// The device.
+    /// Returns the UBI device below the volume.
     pub fn ubi(&self) -> &Ubi<M> {
         &self.ubi
     }
@@ -84,7 +84,7 @@ impl<M: Mtd> VolumeMtd<M> {
         if !self.fresh[lnum as usize] && self.ubi.is_mapped(self.volume, lnum)? {
             let mut page = vec![0; self.geometry.page as usize];
             self.ubi.read(self.volume, lnum, 0, &mut page)?;
-            // Whoever programs a page twice shall be told.
+            // A second program of a page is an error.
             if page.iter().all(|byte| *byte == 0xFF) {
                 self.ubi.renew(self.volume, lnum)?;
             }

@@ -6,7 +6,7 @@
 pub struct AttachCost {
     /// Pages read from the flash.
     pub page_reads: u64,
-    /// Bytes of them.
+    /// Bytes that the attach read.
     pub bytes_read: u64,
     /// Blocks that the driver was asked about: bad or not. It knows that without the flash.
     pub bad_checks: u64,

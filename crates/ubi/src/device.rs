@@ -32,7 +32,7 @@ pub(crate) enum Kept {
 pub enum Attached {
     /// By reading every block's headers.
     Scan,
-    /// By a fastmap.
+    /// The fastmap gave the mapping.
     Fastmap,
     /// By UBIL's commit and log.
     Log,
@@ -66,7 +66,7 @@ pub struct Ubi<M> {
 /// A device in numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// Its shape.
+    /// The shape of the flash and its blocks.
     pub shape: Shape,
     /// The image sequence number.
     pub image_seq: u32,
@@ -74,7 +74,7 @@ pub struct Info {
     pub available: u32,
     /// Erase blocks that are kept for those that go bad.
     pub spare: u32,
-    /// Bad erase blocks.
+    /// Erase blocks that are marked bad.
     pub bad: u32,
     /// Erase blocks that are preserved because a damaged header hides data.
     pub corrupted: u32,
@@ -91,7 +91,7 @@ pub struct Info {
 impl<M: Mtd> Ubi<M> {
     /// Attaches a device, by the memory that the options name if there is one, otherwise by a scan;
     /// an erased flash becomes an empty device. Interrupted work is finished: copies of the volume
-    /// table that differ are made alike, blocks that hold nothing wait to be erased.
+    /// table that differ are made alike, blocks that hold nothing are queued for an erase.
     pub fn attach(mtd: M, options: Options) -> Result<Self, UbiError> {
         let logged = matches!(options.memory, Memory::Log(_));
         if options.headers == Headers::None && !logged {
@@ -182,6 +182,22 @@ impl<M: Mtd> Ubi<M> {
 
     /// What an attach writes.
     fn finish_attach(&mut self, found: &Found, tables: &Tables) -> Result<(), UbiError> {
+        self.forget_old_memory(found)?;
+        match self.options.memory {
+            Memory::Fastmap if matches!(self.kept, Kept::Scan) => {
+                self.kept = Kept::Fastmap(Pools::new(self.flash.shape.pebs))
+            }
+            Memory::Log(_) if matches!(self.kept, Kept::Scan) => self.begin_log(found)?,
+            Memory::Log(_) => self.recommit_if_hurt()?,
+            _ => {}
+        }
+        for &lnum in &tables.repair {
+            self.write_table_copy(lnum, None)?;
+        }
+        self.autoresize()
+    }
+
+    fn forget_old_memory(&mut self, found: &Found) -> Result<(), UbiError> {
         // A memory of the flash as it was must not outlive the first change, nor a newer one.
         let mut memory: Vec<_> = found.memory.iter().collect();
         if self.options.seeded_bug != Some(SeededBug::KeepOldMaps) {
@@ -192,18 +208,7 @@ impl<M: Mtd> Ubi<M> {
                 self.forget_now(loose.peb)?;
             }
         }
-        match self.options.memory {
-            Memory::Fastmap if matches!(self.kept, Kept::Scan) => {
-                self.kept = Kept::Fastmap(Pools::new(self.flash.shape.pebs))
-            }
-            Memory::Log(_) if matches!(self.kept, Kept::Scan) => self.begin_log(found)?,
-            Memory::Log(_) => self.recommit_if_hurt()?,
-            _ => {}
-        }
-        for &lnum in &tables.mend {
-            self.write_table_copy(lnum, None)?;
-        }
-        self.autoresize()
+        Ok(())
     }
 
     /// Volumes of the table with the blocks that were found; all other volumes' blocks go.
@@ -323,16 +328,8 @@ impl<M: Mtd> Ubi<M> {
     /// Divides the good blocks: volumes, UBI's own, the spare ones for those that go bad.
     fn reserve(&mut self, found: &Found) -> Result<(), UbiError> {
         let good = self.flash.shape.pebs - self.bad;
-        let volumes: u64 = self
-            .volumes
-            .values()
-            .map(|volume| u64::from(volume.record.reserved))
-            .sum();
-        let memory = match self.options.memory {
-            Memory::Scan => 0,
-            Memory::Fastmap => 2 * Pools::blocks_needed(&self.flash.shape),
-            Memory::Log(options) => crate::log::blocks_needed(&self.flash.shape, options)?,
-        };
+        let volumes = self.reserved_lebs();
+        let memory = self.memory_blocks()?;
         let needed = volumes
             + u64::from(RESERVED)
             + u64::from(memory)
@@ -348,6 +345,22 @@ impl<M: Mtd> Ubi<M> {
         self.available = good - needed as u32;
         self.top_up_spare();
         Ok(())
+    }
+
+    fn reserved_lebs(&self) -> u64 {
+        let volumes = self.volumes.values();
+        volumes
+            .map(|volume| u64::from(volume.record.reserved))
+            .sum()
+    }
+
+    /// Blocks that fastmap or log need.
+    fn memory_blocks(&self) -> Result<u32, UbiError> {
+        Ok(match self.options.memory {
+            Memory::Scan => 0,
+            Memory::Fastmap => 2 * Pools::blocks_needed(&self.flash.shape),
+            Memory::Log(options) => crate::log::blocks_needed(&self.flash.shape, options)?,
+        })
     }
 
     /// Keeps as many spare blocks as there should be, as far as blocks are available.
@@ -368,7 +381,7 @@ impl<M: Mtd> Ubi<M> {
     }
 
     /// Finishes all pending work and what the memory needs for a quick attach.
-    pub fn settle(&mut self) -> Result<(), UbiError> {
+    pub fn finish_work(&mut self) -> Result<(), UbiError> {
         if self.read_only.is_none() {
             self.flush_erases()?;
             self.keep_all()?;
@@ -376,9 +389,9 @@ impl<M: Mtd> Ubi<M> {
         self.sync()
     }
 
-    /// [Settles](Self::settle), and gives the flash back.
+    /// Calls [`finish_work`](Self::finish_work), and returns the flash.
     pub fn detach(mut self) -> Result<M, UbiError> {
-        self.settle()?;
+        self.finish_work()?;
         Ok(self.flash.mtd)
     }
 
@@ -387,7 +400,7 @@ impl<M: Mtd> Ubi<M> {
         self.flash.mtd
     }
 
-    /// The flash.
+    /// Returns the flash below the device.
     pub fn medium(&self) -> &M {
         &self.flash.mtd
     }
@@ -575,7 +588,7 @@ fn judge_volume(id: u32, record: &Record, found: &FoundVolume) -> Result<(), Ubi
     Ok(())
 }
 
-/// A map with room for every logical block of a volume.
+/// A map with an entry for every logical block of a volume.
 pub(crate) fn empty_map(reserved: u32) -> Vec<Option<u32>> {
     vec![None; reserved as usize]
 }

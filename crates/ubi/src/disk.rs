@@ -6,7 +6,7 @@
 //! write-back, which is what [`BlockDevice`] promises of its sectors; a sector is never half new.
 //! The price is a whole logical block for each write that is flushed on its own. Sectors of
 //! unmapped blocks are zero. A change is atomic against what is mapped, so that an unmapped block
-//! is mapped first, empty. Empty blocks are told when the disk is opened, and are zero too.
+//! is mapped first, empty. Empty blocks are detected when the disk is opened, and are zero too.
 
 use crate::format::VolumeKind;
 use crate::{Ubi, UbiError};
@@ -90,6 +90,10 @@ impl<M: Mtd> VolumeDisk<M> {
         if self.ubi.vid_of(peb)?.is_none_or(|vid| vid.copy) {
             return Ok(false);
         }
+        self.reads_as_erased(lnum)
+    }
+
+    fn reads_as_erased(&mut self, lnum: u32) -> Result<bool, UbiError> {
         let mut page = vec![0; self.ubi.flash.shape.page as usize];
         for at in (0..self.leb_bytes as u32).step_by(page.len()) {
             let length = page.len().min(self.leb_bytes as usize - at as usize);
@@ -112,7 +116,7 @@ impl<M: Mtd> VolumeDisk<M> {
         Ok(self.ubi)
     }
 
-    /// The device.
+    /// Returns the UBI device below the volume.
     pub fn ubi(&self) -> &Ubi<M> {
         &self.ubi
     }
@@ -161,7 +165,9 @@ impl<M: Mtd> VolumeDisk<M> {
 
     /// Runs of a request: logical block, offset in it, bytes.
     fn parts(&self, lba: Lba, bytes: u64) -> impl Iterator<Item = (u32, usize, usize)> + use<M> {
-        let (leb, mut at, mut left) = (self.leb_bytes, lba.0 * u64::from(SECTOR), bytes);
+        let leb = self.leb_bytes;
+        let mut at = lba.0 * u64::from(SECTOR);
+        let mut left = bytes;
         core::iter::from_fn(move || {
             let length = left.min(leb - at % leb);
             let part = ((at / leb) as u32, (at % leb) as usize, length as usize);
@@ -176,18 +182,25 @@ impl<M: Mtd> VolumeDisk<M> {
         };
         let mut done = Ok(());
         if cached.dirty {
-            let unit = self.ubi.flash.shape.page as usize;
-            let (length, padded) = (cached.data.len(), cached.data.len().next_multiple_of(unit));
-            cached.data.resize(padded, 0);
-            let mapped = self.ubi.map(self.volume, cached.lnum);
-            done = mapped.and_then(|()| self.ubi.change(self.volume, cached.lnum, &cached.data));
-            cached.data.truncate(length);
+            done = self.change_whole(cached.lnum, &mut cached.data);
         }
         let lnum = cached.lnum;
         self.blank[lnum as usize] &= !cached.dirty || done.is_err();
         cached.dirty &= done.is_err();
         self.cached = Some(cached);
         done.map_err(|error| self.error(error, lnum))
+    }
+
+    /// Maps the block and writes all of it, padded to whole pages.
+    fn change_whole(&mut self, lnum: u32, data: &mut Vec<u8>) -> Result<(), UbiError> {
+        let unit = self.ubi.flash.shape.page as usize;
+        let length = data.len();
+        let padded = data.len().next_multiple_of(unit);
+        data.resize(padded, 0);
+        let mapped = self.ubi.map(self.volume, lnum);
+        let done = mapped.and_then(|()| self.ubi.change(self.volume, lnum, data));
+        data.truncate(length);
+        done
     }
 
     /// The logical block in memory; its contents are read unless it is about to be overwritten

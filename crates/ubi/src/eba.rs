@@ -122,27 +122,29 @@ impl<M: Mtd> Ubi<M> {
             id.into(),
             "a static one",
         )?;
-        let (used, mut lost) = (volume.used_ebs, Vec::new());
+        let used = volume.used_ebs;
+        let mut lost = Vec::new();
         for lnum in 0..used {
-            let Some(peb) = self.mapping(id, lnum)? else {
-                lost.push(lnum);
-                continue;
-            };
-            let Some(vid) = self.vid_of(peb)? else {
-                lost.push(lnum);
-                continue;
-            };
-            let mut data = vec![0; vid.data_size as usize];
-            let read = self.read(id, lnum, 0, &mut data);
-            match read {
-                Err(UbiError::Lost { .. }) => lost.push(lnum),
-                other => other?,
-            }
-            if crc(&data) != vid.data_crc && lost.last() != Some(&lnum) {
+            if self.is_lost(id, lnum)? {
                 lost.push(lnum);
             }
         }
         Ok(lost)
+    }
+
+    fn is_lost(&mut self, id: u32, lnum: u32) -> Result<bool, UbiError> {
+        let Some(peb) = self.mapping(id, lnum)? else {
+            return Ok(true);
+        };
+        let Some(vid) = self.vid_of(peb)? else {
+            return Ok(true);
+        };
+        let mut data = vec![0; vid.data_size as usize];
+        match self.read(id, lnum, 0, &mut data) {
+            Err(UbiError::Lost { .. }) => Ok(true),
+            Err(error) => Err(error),
+            Ok(_) => Ok(crc(&data) != vid.data_crc),
+        }
     }
 
     /// Soon moves what a block holds.

@@ -7,7 +7,7 @@ use nandlab_sim::{Finding, MediumFault, Place};
 /// A request that was not served, or a medium that was not attached.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UbiError {
-    /// The flash failed in a way that UBI cannot mend.
+    /// The flash failed in a way that UBI cannot recover from.
     #[error(transparent)]
     Mtd(#[from] MtdError),
     /// A structure on flash is sound and yet impossible.
@@ -23,7 +23,7 @@ pub enum UbiError {
     Medium {
         /// What was looked at.
         what: &'static str,
-        /// What it is.
+        /// The value that the medium has.
         found: u64,
         /// What it should be.
         expected: &'static str,
@@ -31,9 +31,9 @@ pub enum UbiError {
     /// A parameter of the request is out of range.
     #[error("{what} is {found}, expected {expected}")]
     Invalid {
-        /// Which.
+        /// The name of the argument.
         what: &'static str,
-        /// Its value.
+        /// The value that the caller passed.
         found: u64,
         /// What it should be.
         expected: &'static str,
@@ -45,7 +45,7 @@ pub enum UbiError {
     #[error("volume {0} has that name already")]
     NameTaken(u32),
     /// Every slot of the volume table is taken.
-    #[error("no room for another volume in the table of {0}")]
+    #[error("no space for another volume in the table of {0}")]
     TableFull(u32),
     /// Too few erase blocks are free.
     #[error("{needed} erase blocks needed, {available} available")]
@@ -58,7 +58,7 @@ pub enum UbiError {
     /// The contents of a logical erase block cannot be read, or have the wrong checksum.
     #[error("volume {volume}, LEB {lnum}: contents lost")]
     Lost {
-        /// The volume.
+        /// The id of the volume.
         volume: u32,
         /// The logical erase block.
         lnum: u32,

@@ -28,7 +28,6 @@ impl Seen {
     }
 }
 
-/// The flash below.
 #[derive(Debug)]
 pub(crate) struct Flash<M> {
     pub mtd: M,
@@ -92,24 +91,38 @@ impl<M: Mtd> Flash<M> {
     /// Reads bytes of an erase block; those of a page beyond correction are as read.
     pub fn read(&mut self, peb: u32, offset: u32, buf: &mut [u8]) -> Result<Seen, MtdError> {
         let unit = self.shape.page as usize;
-        let (mut seen, mut at, mut rest) = (Seen::default(), offset, buf);
+        let mut seen = Seen::default();
+        let mut at = offset;
+        let mut rest = buf;
         while !rest.is_empty() {
-            let (page, within) = (self.page_of(peb, at), at as usize % unit);
+            let page = self.page_of(peb, at);
+            let within = at as usize % unit;
             let length = rest.len().min(unit - within);
             let (part, tail) = rest.split_at_mut(length);
             if length == unit {
                 seen.add(self.read_page(page, Some(part))?);
             } else {
-                if self.cached.is_none_or(|(cached, _)| cached != page) {
-                    self.cached = None;
-                    self.cached = Some((page, self.read_page(page, None)?));
-                }
-                seen.add(self.cached.map(|(_, seen)| seen).unwrap_or_default());
-                part.copy_from_slice(&self.page[within..within + length]);
+                seen.add(self.read_within(page, within, part)?);
             }
             (at, rest) = (at + length as u32, tail);
         }
         Ok(seen)
+    }
+
+    /// Reads a part of a page, which stays in memory.
+    fn read_within(
+        &mut self,
+        page: Page,
+        within: usize,
+        part: &mut [u8],
+    ) -> Result<Seen, MtdError> {
+        if self.cached.is_none_or(|(cached, _)| cached != page) {
+            self.cached = None;
+            self.cached = Some((page, self.read_page(page, None)?));
+        }
+
+        part.copy_from_slice(&self.page[within..within + part.len()]);
+        Ok(self.cached.map(|(_, seen)| seen).unwrap_or_default())
     }
 
     /// What follows begins when all before has ended.
@@ -128,7 +141,6 @@ impl<M: Mtd> Flash<M> {
         self.mtd.program(page, data.unwrap_or(&self.page), &[])
     }
 
-    /// Programs whole pages.
     pub fn write(&mut self, peb: u32, offset: u32, data: &[u8]) -> Result<(), MtdError> {
         let unit = self.shape.page as usize;
         for (i, data) in data.chunks_exact(unit).enumerate() {

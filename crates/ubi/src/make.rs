@@ -2,8 +2,8 @@
 //! `ubiformat` and `ubinize` of mtd-utils do).
 //!
 //! *Promises.* Erase counters outlive a format. An image is byte for byte what `ubinize` makes of
-//! the same volumes. Erased pages at the end of an image's blocks are not programmed, so that
-//! whoever writes there later programs them for the first time.
+//! the same volumes. Erased pages at the end of an image's blocks are not programmed, so that a
+//! later write programs them for the first time.
 
 use crate::attach::{Found, Loose, Tables};
 use crate::device::{Attached, Kept, compat};
@@ -31,13 +31,13 @@ pub struct ImageVolume {
 pub struct ImageSpec {
     /// The flash: page, sub-page and pages of a block count.
     pub geometry: Geometry,
-    /// Where headers lie.
+    /// Where the headers of an erase block lie.
     pub headers: Headers,
     /// The erase counter in every block.
     pub ec: u32,
     /// The image sequence number.
     pub image_seq: u32,
-    /// The volumes.
+    /// The volumes that the image holds.
     pub volumes: Vec<ImageVolume>,
 }
 
@@ -170,7 +170,7 @@ pub fn image_to<E: From<UbiError>>(
 struct Writer {
     shape: Shape,
     ec: EcHeader,
-    /// One erase block.
+    /// The bytes of one erase block.
     bytes: Vec<u8>,
 }
 
@@ -197,7 +197,7 @@ impl<M: Mtd> Ubi<M> {
             let records = vec![None; slots(flash.shape.leb_bytes) as usize];
             let tables = Tables {
                 records,
-                mend: (0..LAYOUT_LEBS).collect(),
+                repair: (0..LAYOUT_LEBS).collect(),
             };
             let mut ubi =
                 Self::assemble(flash, options, found, tables, Kept::Scan, Attached::Scan)?;
@@ -343,7 +343,8 @@ fn fresh<M: Mtd>(
     flash.erase(peb)?;
     flash.write_ec(peb, ec)?;
     let Some(image) = image else { return Ok(()) };
-    let (vid, leb) = (flash.shape.vid_offset as usize, flash.shape.leb_bytes);
+    let vid = flash.shape.vid_offset as usize;
+    let leb = flash.shape.leb_bytes;
     if let Parsed::Good(vid) = VidHeader::parse(&image[vid..vid + HEADER_BYTES], leb) {
         flash.write_vid(peb, &vid, ec)?;
     }

@@ -9,7 +9,7 @@ pub enum Memory {
     /// Not at all: each attach scans.
     #[default]
     Scan,
-    /// Linux's fastmap.
+    /// Linux's fastmap holds the mapping.
     Fastmap,
     /// UBIL: commits and a log.
     Log(LogOptions),
@@ -46,9 +46,9 @@ with_defaults! {
         pub blocks: u32 = 2,
         /// Full commits are compressed with zlib.
         pub compress: bool = false,
-        /// See [`Superblock`].
+        /// Where the superblock lies; see [`Superblock`].
         pub superblock: Superblock = Superblock::Pair,
-        /// See [`Commit`].
+        /// How a commit is written; see [`Commit`].
         pub commit: Commit = Commit::Full,
     }
 }
@@ -57,7 +57,7 @@ with_defaults! {
     /// How a device is attached and run.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Options {
-        /// Where headers lie.
+        /// Where the headers of an erase block lie.
         pub headers: Headers = Headers::Linux,
         /// Erase counters may differ by so much before contents are moved (`UBI_WL_THRESHOLD`).
         pub wear_threshold: u32 = 4096,
@@ -65,12 +65,12 @@ with_defaults! {
         /// (`CONFIG_MTD_UBI_BEB_LIMIT`).
         pub bad_per_1024: u32 = 20,
         /// Corrected bits in a codeword that call for a move. Linux's default is three quarters of
-        /// what the code mends.
+        /// what the code corrects.
         pub scrub_bits: u16 = 1,
         /// Blocks that a scan finds free are used as they are, as Linux does. Otherwise they are
         /// erased once more first: a cut may have left torn pages that read as erased.
         pub trust_free: bool = false,
-        /// See [`Memory`].
+        /// How the mapping survives a detach; see [`Memory`].
         pub memory: Memory = Memory::Scan,
         /// The image sequence number of a device that is formatted.
         pub image_seq: u32 = 0,

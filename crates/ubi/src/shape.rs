@@ -23,9 +23,9 @@ pub enum Headers {
 /// The shape of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Physical erase blocks.
+    /// The number of physical erase blocks.
     pub pebs: u32,
-    /// Bytes of one.
+    /// Bytes of a physical erase block.
     pub peb_bytes: u32,
     /// The write unit of data, in bytes: a page.
     pub page: u32,
@@ -40,29 +40,10 @@ pub struct Shape {
 impl Shape {
     /// On flash of that geometry.
     pub fn new(geometry: &Geometry, headers: Headers) -> Result<Self, UbiError> {
-        let (page, peb_bytes) = (geometry.page, geometry.block_bytes());
+        let page = geometry.page;
+        let peb_bytes = geometry.block_bytes();
         let header = HEADER_BYTES as u32;
-        let vid_offset = match headers {
-            Headers::Linux => header.next_multiple_of(geometry.write_unit.max(1)),
-            Headers::At(offset) => offset,
-            Headers::None => 0,
-        };
-        let fits = vid_offset >= header
-            && vid_offset < peb_bytes
-            && vid_offset % page <= page.saturating_sub(header);
-        let fits = fits || headers == Headers::None;
-        require(
-            fits,
-            "offset of the volume header",
-            vid_offset.into(),
-            "64 bytes or more, within a page of an erase block",
-        )?;
-        require(
-            vid_offset.is_multiple_of(8),
-            "offset of the volume header",
-            vid_offset.into(),
-            "a multiple of 8",
-        )?;
+        let vid_offset = vid_offset(geometry, headers)?;
         let data_offset = if headers == Headers::None {
             0
         } else {
@@ -73,7 +54,7 @@ impl Shape {
             slots(room) > 0,
             "bytes of a logical erase block",
             room.into(),
-            "room for a record of the volume table",
+            "space for a record of the volume table",
         )?;
         Ok(Self {
             pebs: geometry.blocks,
@@ -89,6 +70,35 @@ impl Shape {
     pub fn has_headers(&self) -> bool {
         self.data_offset > 0
     }
+}
+
+/// Where volume headers lie, checked against the geometry.
+fn vid_offset(geometry: &Geometry, headers: Headers) -> Result<u32, UbiError> {
+    let page = geometry.page;
+    let peb_bytes = geometry.block_bytes();
+    let header = HEADER_BYTES as u32;
+    let vid_offset = match headers {
+        Headers::Linux => header.next_multiple_of(geometry.write_unit.max(1)),
+        Headers::At(offset) => offset,
+        Headers::None => 0,
+    };
+    let fits = vid_offset >= header
+        && vid_offset < peb_bytes
+        && vid_offset % page <= page.saturating_sub(header);
+    let fits = fits || headers == Headers::None;
+    require(
+        fits,
+        "offset of the volume header",
+        vid_offset.into(),
+        "64 bytes or more, within a page of an erase block",
+    )?;
+    require(
+        vid_offset.is_multiple_of(8),
+        "offset of the volume header",
+        vid_offset.into(),
+        "a multiple of 8",
+    )?;
+    Ok(vid_offset)
 }
 
 #[cfg(test)]

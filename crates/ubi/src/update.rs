@@ -42,18 +42,22 @@ impl<M: Mtd> Ubi<M> {
         // What was there before must not come back beside what comes: static volumes' blocks agree
         // on how many there are.
         self.flush_erases()?;
-        if let Some(volume) = self.volumes.get_mut(&id) {
-            (volume.used_ebs, volume.last_bytes, volume.corrupted) = (0, 0, false);
-            volume.update = Some(Update {
-                total: bytes,
-                received: 0,
-                part: Vec::new(),
-            });
-        }
+        self.begin_update(id, bytes);
         if bytes == 0 {
             self.finish_update(id)
         } else {
             Ok(())
+        }
+    }
+
+    fn begin_update(&mut self, id: u32, total: u64) {
+        if let Some(volume) = self.volumes.get_mut(&id) {
+            (volume.used_ebs, volume.last_bytes, volume.corrupted) = (0, 0, false);
+            volume.update = Some(Update {
+                total,
+                received: 0,
+                part: Vec::new(),
+            });
         }
     }
 

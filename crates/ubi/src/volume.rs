@@ -63,22 +63,22 @@ impl Volume {
 pub struct VolumeSpec {
     /// Its id; none takes the first that is free.
     pub id: Option<u32>,
-    /// Its name.
+    /// The name of the volume.
     pub name: String,
-    /// Its kind.
+    /// The type of the volume: static or dynamic.
     pub kind: VolumeKind,
     /// Logical blocks, each an erase block of the device.
     pub lebs: u32,
     /// The length of its logical blocks is a multiple of this, in bytes; 0 is 1.
     pub alignment: u32,
-    /// See [`crate::format::FLAG_SKIP_CHECK`].
+    /// Flag bits, such as [`crate::format::FLAG_SKIP_CHECK`].
     pub flags: u8,
 }
 
 /// A volume in numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeInfo {
-    /// Its id.
+    /// The id of the volume.
     pub id: u32,
     /// As the table has it.
     pub record: Record,
@@ -157,7 +157,7 @@ impl<M: Mtd> Ubi<M> {
             .collect()
     }
 
-    /// One volume.
+    /// Describes the volume with this id.
     pub fn volume(&self, id: u32) -> Result<VolumeInfo, UbiError> {
         let volume = self.find(id)?;
         let leb_bytes = volume.leb_bytes(self.flash.shape.leb_bytes);
@@ -205,15 +205,7 @@ impl<M: Mtd> Ubi<M> {
     pub fn create_volume(&mut self, spec: &VolumeSpec) -> Result<u32, UbiError> {
         self.writable()?;
         let record = spec.record(self.flash.shape.leb_bytes, self.flash.shape.page)?;
-        let slots = slots(self.flash.shape.leb_bytes);
-        let free = (0..slots).find(|id| !self.volumes.contains_key(id));
-        let id = spec.id.or(free).ok_or(UbiError::TableFull(slots))?;
-        require(
-            id < slots && !self.volumes.contains_key(&id),
-            "volume id",
-            id.into(),
-            "a free slot of the volume table",
-        )?;
+        let id = self.free_id(spec.id)?;
         if let Some(taken) = self.find_volume(&spec.name) {
             return Err(UbiError::NameTaken(taken));
         }
@@ -223,6 +215,19 @@ impl<M: Mtd> Ubi<M> {
         self.flush_erases()?;
         self.volumes.insert(id, Volume::of(record, None, false));
         self.write_table()?;
+        Ok(id)
+    }
+
+    fn free_id(&self, wanted: Option<u32>) -> Result<u32, UbiError> {
+        let slots = slots(self.flash.shape.leb_bytes);
+        let free = (0..slots).find(|id| !self.volumes.contains_key(id));
+        let id = wanted.or(free).ok_or(UbiError::TableFull(slots))?;
+        require(
+            id < slots && !self.volumes.contains_key(&id),
+            "volume id",
+            id.into(),
+            "a free slot of the volume table",
+        )?;
         Ok(id)
     }
 
@@ -267,12 +272,13 @@ impl<M: Mtd> Ubi<M> {
     pub fn resize_volume(&mut self, id: u32, lebs: u32) -> Result<(), UbiError> {
         self.writable()?;
         let volume = self.user(id)?;
-        let (old, used) = (volume.record.reserved, volume.used_ebs);
+        let old = volume.record.reserved;
+        let used = volume.used_ebs;
         require(
             lebs > 0 && (volume.record.kind == VolumeKind::Dynamic || lebs >= used),
             "logical blocks",
             lebs.into(),
-            "1 or more, and room for what a static volume holds",
+            "1 or more, and space for what a static volume holds",
         )?;
         self.wake_all()?;
         if lebs > old {

@@ -35,9 +35,9 @@ pub(crate) enum State {
     Stuck,
     /// None of this module's business.
     Held,
-    /// Not known yet.
+    /// The block's header was not read yet.
     Asleep,
-    /// Marked bad.
+    /// The block is marked bad.
     Bad,
 }
 
@@ -173,7 +173,8 @@ impl Wear {
 
     /// Gives a block another role; for those that wait for an erase see [`Wear::queue`].
     pub fn set(&mut self, peb: u32, state: State) {
-        let (old, key) = (self.state(peb), (self.ec(peb), peb));
+        let old = self.state(peb);
+        let key = (self.ec(peb), peb);
         if role(old) != role(state) {
             self.note(peb);
         }
@@ -194,7 +195,6 @@ impl Wear {
         }
     }
 
-    /// Notes a counter.
     pub fn set_ec(&mut self, peb: u32, ec: u32) {
         let state = self.state(peb);
         let tracker = self.tracker.take();
@@ -230,7 +230,7 @@ impl Wear {
         self.erase.len()
     }
 
-    /// Blocks that wait to be erased, in their order.
+    /// Blocks that are queued for an erase, in their order.
     pub fn queued(&self) -> impl Iterator<Item = u32> {
         self.erase.iter().map(|job| job.peb)
     }
@@ -268,7 +268,8 @@ impl Wear {
     /// A free block of middling wear (`find_mean_wl_entry`; Linux takes the root of its tree, here
     /// it is the block nearest the middle of the counters).
     pub fn middling(&self) -> Option<u32> {
-        let (&(least, _), &(most, _)) = (self.free.first()?, self.free.last()?);
+        let &(least, _) = self.free.first()?;
+        let &(most, _) = self.free.last()?;
         if most - least < self.threshold.saturating_mul(2) {
             self.free
                 .range((least + (most - least) / 2, 0)..)
@@ -350,7 +351,6 @@ impl Wear {
             .map(|peb| (peb, self.ec(peb)))
     }
 
-    /// Bytes of memory.
     pub fn memory(&self) -> u64 {
         let trees = self.free.len() + self.used.len() + self.scrub.len() + self.zone_free.len();
         let queued = self.erase.capacity() * size_of::<Job>();

@@ -1,8 +1,8 @@
-//! Background work: erases, moves for wear and against bit flips. One step a call, so that whoever
-//! runs the device decides when.
+//! Background work: erases, moves for wear and against bit flips. One step a call, so that the
+//! owner of the device decides when.
 //!
-//! *Power loss.* A move writes a whole copy with a checksum before the old block waits to be
-//! erased; a cut leaves one or both, and the attach can tell.
+//! *Power loss.* A move writes a whole copy with a checksum before the old block is queued for an
+//! erase; a cut leaves one or both, and the attach can tell.
 
 use crate::Ubi;
 use crate::device::Kept;
@@ -16,7 +16,7 @@ use nandlab_mtd::{Mtd, MtdError};
 /// A step of background work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// An erase.
+    /// An erase of a block in the background.
     Erase,
     /// A move for wear.
     Level,

@@ -24,7 +24,7 @@ impl fmt::Display for Ino {
 /// A moment: seconds since 1970 (UTC) and the nanoseconds after that second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time {
-    /// Seconds since 1970.
+    /// Whole seconds since 1970, UTC.
     pub secs: i64,
     /// Nanoseconds after that second, below 10^9.
     pub nanos: u32,
@@ -36,13 +36,13 @@ impl Time {
         secs: i64::MAX,
         nanos: 999_999_999,
     };
-    /// Earlier than everything.
+    /// A time before every other one.
     pub const MIN: Self = Self {
         secs: i64::MIN,
         nanos: 0,
     };
 
-    /// A whole second.
+    /// Returns the start of a second.
     pub const fn new(secs: i64) -> Self {
         Self { secs, nanos: 0 }
     }
@@ -51,19 +51,19 @@ impl Time {
 /// What an inode is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileType {
-    /// Bytes.
+    /// A regular file, with bytes as contents.
     File,
-    /// Names.
+    /// A directory, with names as contents.
     Directory,
-    /// A path.
+    /// A symbolic link, with a path as contents.
     Symlink,
-    /// A named pipe.
+    /// A named pipe without contents.
     Fifo,
-    /// A socket's name.
+    /// The name of a socket, without contents.
     Socket,
-    /// A character device.
+    /// A character device with its numbers.
     Character,
-    /// A block device.
+    /// A block device with its numbers.
     Block,
 }
 
@@ -124,25 +124,25 @@ impl FileType {
 /// What is to be made by [`create`](crate::FileSystem::create).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewNode<'a> {
-    /// An empty file.
+    /// A regular file of length 0.
     File,
-    /// An empty directory.
+    /// A directory without entries.
     Directory,
-    /// A symbolic link.
+    /// A symbolic link with its target.
     Symlink {
         /// Where it points, 1 to 4095 bytes without NUL.
         target: &'a [u8],
     },
-    /// A named pipe.
+    /// A named pipe without contents.
     Fifo,
-    /// A socket's name.
+    /// The name of a socket, without contents.
     Socket,
-    /// A character device.
+    /// A character device with its numbers.
     Character {
         /// Its major and minor number.
         device: (u32, u32),
     },
-    /// A block device.
+    /// A block device with its numbers.
     Block {
         /// Its major and minor number.
         device: (u32, u32),
@@ -172,18 +172,18 @@ impl NewNode<'_> {
     }
 }
 
-/// An inode's attributes.
+/// The attributes that `stat` returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attr {
-    /// Its number.
+    /// The number of the inode.
     pub ino: Ino,
-    /// What it is.
+    /// The file type of the inode.
     pub kind: FileType,
     /// Permission bits with set-uid, set-gid and sticky: 12 bits.
     pub mode: u16,
-    /// Owner.
+    /// The user id of the owner.
     pub uid: u32,
-    /// Group.
+    /// The group id of the owner.
     pub gid: u32,
     /// Names that it has; of a directory 2 and one for each directory in it.
     pub links: u32,
@@ -194,7 +194,7 @@ pub struct Attr {
     pub blocks: u64,
     /// Major and minor number of a device.
     pub device: (u32, u32),
-    /// Last access.
+    /// The time of the last access.
     pub atime: Time,
     /// Last change of the contents.
     pub mtime: Time,
@@ -207,11 +207,11 @@ pub struct Attr {
 /// Changes of attributes; none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetAttr {
-    /// New permission bits.
+    /// New permission bits, if they change.
     pub mode: Option<u16>,
-    /// New owner.
+    /// The new user id, if it changes.
     pub uid: Option<u32>,
-    /// New group.
+    /// The new group id, if it changes.
     pub gid: Option<u32>,
     /// New length in bytes; what is added reads as zeros.
     pub size: Option<u64>,
@@ -228,12 +228,12 @@ pub struct Caller {
     pub uid: u32,
     /// Its group, unless the directory passes its own on (set-gid).
     pub gid: u32,
-    /// The time.
+    /// The virtual time of the call.
     pub now: Time,
 }
 
 impl Caller {
-    /// The superuser.
+    /// A call by the superuser at this time.
     pub fn root(now: Time) -> Self {
         Self {
             uid: 0,
@@ -248,7 +248,7 @@ impl Caller {
 pub struct StatFs {
     /// Bytes of a block, the unit below.
     pub block_bytes: u32,
-    /// Blocks for contents.
+    /// Blocks that can hold contents.
     pub blocks: u64,
     /// Blocks that are free.
     pub free: u64,
@@ -262,12 +262,12 @@ pub struct StatFs {
     pub name_max: u32,
 }
 
-/// What waits in memory to be written.
+/// Dirty data in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dirty {
     /// How much, in bytes.
     pub bytes: u64,
-    /// Since when the oldest of it waits.
+    /// Since when the oldest of it is dirty.
     pub since: Option<Time>,
 }
 

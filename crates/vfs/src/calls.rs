@@ -16,11 +16,15 @@
 ///
 /// With `[gate]` the file system implements [`Gated`](crate::Gated), has a method
 /// `change(call, now, run)` for calls that change something, and these methods on its own inode
-/// numbers: `number` (of an [`Ino`](crate::Ino)), `in_use` (the same, checked), `check_file` (the
-/// same, a file), `attr`, `refer`, `child_of`, `set`, `make`, `link_name`, `remove`, `rename_name`,
-/// `target`, `read_file`, `write_data`, `next_data`, `list`, `sync_inode`, `get_attribute`,
-/// `set_attribute`, `list_attributes`, `sync_volume`, `sizes`, `write_oldest`, `do_due`, `close`.
-/// Those of calls that are not named may be missing.
+/// numbers. Those of calls that are not named may be missing.
+///
+/// - Numbers: `number` (of an [`Ino`](crate::Ino)), `in_use` (the same, checked), `check_file` (the
+///   same, a file).
+/// - Inodes and names: `attr`, `refer`, `child_of`, `set`, `make`, `link_name`, `remove`,
+///   `rename_name`, `target`, `list`.
+/// - Contents: `read_file`, `write_data`, `next_data`, `sync_inode`.
+/// - Attributes: `get_attribute`, `set_attribute`, `list_attributes`.
+/// - The volume: `sync_volume`, `sizes`, `write_oldest`, `do_due`, `close`.
 ///
 /// ```
 /// use nandlab_vfs::{Errno, FileSystem, Ino, MemFs, Time, delegate};

@@ -1,8 +1,8 @@
 //! What lay behind the error of a call, as a chain of errors.
 //!
-//! *Promises.* The chain starts with the call and its file, goes on with the error of the file
-//! system, and ends with the error of the lowest layer that knew one. Nothing is allocated before a
-//! call has failed.
+//! *Promises.* The chain starts with the call and its file. The error of the file system follows,
+//! and the error of the lowest layer that knew one ends it. Nothing is allocated before a call has
+//! failed.
 
 use crate::Ino;
 use alloc::{

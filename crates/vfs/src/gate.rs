@@ -135,12 +135,12 @@ impl<E: Fault> Gate<E> {
         Some(&self.last.as_ref()?.error)
     }
 
-    /// Keeps an error that no caller was told of.
+    /// Keeps an error that no caller has seen.
     pub fn remember(&mut self, call: Call<'_>, error: E) {
         self.last = Some(Met::new(call, error));
     }
 
-    /// Ends the mount; `Ok(true)` if what waits must still be written.
+    /// Ends the mount; `Ok(true)` if dirty data must still be written.
     pub fn close(&mut self) -> Result<bool, E> {
         match core::mem::replace(&mut self.state, State::Unmounted) {
             State::Failed => Err(E::failed()),
@@ -231,7 +231,8 @@ pub trait Gated {
         })
     }
 
-    /// The cause of the last error, told once. Behind a failed write it leads to the first cause.
+    /// The cause of the last error, reported once. Behind a failed write it leads to the first
+    /// cause.
     fn take_cause(&mut self) -> Option<Cause> {
         let first = self.gate().first.clone();
         let last = self.gate().last.take();

@@ -5,8 +5,8 @@
 //! [model] tests of every other file system; [`path`] and [`tree`] are for those who think in
 //! paths.
 //!
-//! *Knows nothing of* devices, formats, processes or clocks: whoever calls says what time it is.
-//! `errno` exists here and, above, in what touches the operating system; nowhere below.
+//! *Knows nothing of* devices, formats, processes or clocks: the caller passes the time. `errno`
+//! exists here and, above, in what touches the operating system; nowhere below.
 //!
 //! *Power loss.* See [`FileSystem`].
 
@@ -52,7 +52,7 @@ pub struct DirEntry<'a> {
     pub ino: Ino,
     /// What the inode is.
     pub kind: FileType,
-    /// The name.
+    /// The name of the entry.
     pub name: &'a [u8],
     /// Where to go on after this entry.
     pub next: u64,
@@ -61,16 +61,16 @@ pub struct DirEntry<'a> {
 /// What [`FileSystem::rename`] does with a target that exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rename {
-    /// Takes its place.
+    /// The new name replaces an existing one.
     #[default]
     Replace,
-    /// Fails with [`Errno::Exists`].
+    /// An existing target gives [`Errno::Exists`].
     NoReplace,
     /// Swaps the two; fails with [`Errno::NoEntry`] unless both exist.
     Exchange,
 }
 
-/// What [`FileSystem::setxattr`] expects.
+/// Whether [`FileSystem::setxattr`] may create or replace an attribute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SetXattr {
     /// Nothing: creates or replaces.
@@ -103,8 +103,8 @@ pub enum Sync {
 /// when its last name is gone. An inode without references may be forgotten at any time; its number
 /// is then [`Errno::Stale`]. The root always has one.
 ///
-/// **Rights** are not checked and set-user-ID bits not cleared on a write: that is for whoever
-/// knows who is asking. Reading changes no time (`noatime`).
+/// **Rights** are not checked and set-user-ID bits not cleared on a write: the layer that knows the
+/// caller does both. Reading changes no time (`noatime`).
 ///
 /// **Durability.** A change is seen at once. It is durable when a later [`fsync`](Self::fsync) of
 /// its inode or [`sync`](Self::sync) has returned; an fsync of a new file makes the names that lead
@@ -163,7 +163,7 @@ pub trait FileSystem {
     /// The inode of `name` in `dir`.
     fn lookup(&mut self, dir: Ino, name: &[u8]) -> Result<Attr>;
 
-    /// Gives references back.
+    /// Gives up so many references to an inode.
     fn forget(&mut self, ino: Ino, references: u64);
 
     /// The attributes of an inode.
@@ -182,7 +182,7 @@ pub trait FileSystem {
         by: Caller,
     ) -> Result<Attr>;
 
-    /// Makes a directory.
+    /// Makes an empty directory with this name.
     fn mkdir(&mut self, dir: Ino, name: &[u8], mode: u16, by: Caller) -> Result<Attr> {
         self.create(dir, name, NewNode::Directory, mode, by)
     }
@@ -226,7 +226,7 @@ pub trait FileSystem {
     /// Makes an inode durable.
     fn fsync(&mut self, ino: Ino, what: Sync) -> Result;
 
-    /// Makes everything durable.
+    /// Makes every earlier call durable.
     fn sync(&mut self) -> Result;
 
     /// Ends the mount: everything is durable, and marked clean where the format has such a mark.
@@ -275,14 +275,14 @@ pub trait FileSystem {
         Ok(offset)
     }
 
-    /// What waits in memory to be written. A file system that defers nothing answers nothing.
+    /// Dirty data in memory. A file system that defers nothing answers nothing.
     fn dirty(&self) -> Dirty {
         Dirty::default()
     }
 
-    /// Writes the oldest of what waits, at least `bytes` of it if there is so much and everything
-    /// that has waited since `until` or longer; gives by how many bytes less waits now. Promises no
-    /// durability.
+    /// Writes the oldest dirty data, at least `bytes` of it if there is so much and everything that
+    /// has waited since `until` or longer; returns by how many bytes the dirty data shrank.
+    /// Promises no durability.
     fn write_back(&mut self, bytes: u64, until: Time) -> Result<u64> {
         let _ = (bytes, until);
         Ok(0)
@@ -294,7 +294,7 @@ pub trait FileSystem {
         None
     }
 
-    /// What lay behind the last error, told once: the call, the file system's own error, and as
+    /// The cause of the last error, reported once: the call, the file system's own error, and as
     /// sources those of the layers below.
     fn cause(&mut self) -> Option<Cause> {
         None

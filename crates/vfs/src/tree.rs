@@ -13,7 +13,7 @@ const DEPTH_MAX: usize = 2100;
 /// One name in a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its inode's attributes.
+    /// The attributes of its inode.
     pub attr: Attr,
     /// A file's bytes, a symbolic link's target; otherwise nothing.
     pub contents: Vec<u8>,
@@ -86,17 +86,20 @@ fn collect<F: FileSystem + ?Sized>(
     if attr.kind == FileType::Directory {
         for (name, _) in names(fs, attr.ino)? {
             let child = fs.lookup(attr.ino, &name)?;
-            let below = if path.is_empty() {
-                name
-            } else {
-                [&path[..], b"/", &name].concat()
-            };
+            let below = join(&path, name);
             let outcome = collect(fs, below, child, depth + 1, tree);
             fs.forget(child.ino, 1);
             outcome?;
         }
     }
     Ok(())
+}
+
+fn join(dir: &[u8], name: Vec<u8>) -> Vec<u8> {
+    match dir {
+        [] => name,
+        _ => [dir, b"/", &name].concat(),
+    }
 }
 
 fn xattrs<F: FileSystem + ?Sized>(
@@ -119,7 +122,8 @@ mod tests {
 
     #[test]
     fn a_snapshot_holds_every_name_with_what_it_names() {
-        let (mut fs, by) = (MemFs::new(1 << 20, Time::default()), Caller::default());
+        let mut fs = MemFs::new(1 << 20, Time::default());
+        let by = Caller::default();
         let d = fs.mkdir(Ino::ROOT, b"d", 0o755, by).unwrap().ino;
         let f = fs.create(d, b"f", NewNode::File, 0o644, by).unwrap().ino;
         let long: Vec<u8> = (0..200_000u32).map(|i| (i % 251) as u8).collect();

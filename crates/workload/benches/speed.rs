@@ -88,7 +88,9 @@ fn samples() -> Vec<(&'static str, Format, String)> {
         let read = r.op == Op::Read;
         let (word, letter) = if read { ("Read", "R") } else { ("Write", "W") };
         let low = word.to_ascii_lowercase();
-        let (at, offset, length) = (r.at, r.offset, r.length);
+        let at = r.at;
+        let offset = r.offset;
+        let length = r.length;
         let text = "a string takes what is written to it";
         writeln!(
             msr,
@@ -186,7 +188,8 @@ fn ratios() {
                     .fold(0u64, |sum, at| sum.wrapping_add(at as u64)),
             );
         });
-        let (lines, ns) = (REQUESTS as f64, parse.as_nanos() as f64);
+        let lines = REQUESTS as f64;
+        let ns = parse.as_nanos() as f64;
         let ratio = ns / count.as_nanos() as f64;
         println!(
             "{name:9} {:5.1} ns a line, {:5.1} M lines/s, {ratio:4.1} times finding the newlines",

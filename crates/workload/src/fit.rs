@@ -11,7 +11,7 @@ const KEPT_ALIGNMENT_LOG2: u32 = 12;
 /// What to do with requests beyond the device's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
-    /// Stop with [`WorkloadError::OutOfRange`].
+    /// Stop with [`WorkloadError::OutOfRange`] at the first request that does not fit.
     Refuse,
     /// Offsets modulo the device: neighbours stay neighbours, distant extents may come to share a
     /// place.
@@ -33,14 +33,14 @@ pub struct Target {
     pub sector: u64,
     /// Bytes of the device; at least a sector. A part of a sector at the end is not used.
     pub bytes: u64,
-    /// Beyond the end.
+    /// How requests beyond the end are treated.
     pub fit: Fit,
     /// Arrival times are multiplied by this: 0.5 is twice as fast, 0 all at once. 1 is exact,
     /// others to 53 bits.
     pub time_scale: f64,
 }
 
-/// What was changed.
+/// Counts of requests that were changed to fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Adjusted {
     /// Requests that passed, flushes included.
@@ -118,7 +118,7 @@ impl<S: Source> Fitted<S> {
         &self.adjusted
     }
 
-    /// The stream underneath.
+    /// Returns the stream that is fitted.
     pub fn source(&self) -> &S {
         &self.source
     }
@@ -153,16 +153,22 @@ impl<S: Source> Fitted<S> {
             Fit::Scale { span } => return Err(self.out_of_range(request, "span", span)),
             Fit::Wrap => request.offset %= bytes,
         }
-        if request.length > bytes {
-            self.adjusted.cut += 1;
-            self.adjusted.cut_bytes += request.length - bytes;
-            request.length = bytes;
-        }
+        self.cut(request);
         // A request that would now straddle the end is pushed back to end there, rather than split:
         // its size is kept.
         request.offset = request.offset.min(bytes - request.length);
         self.adjusted.moved += u64::from(request.offset != original);
         Ok(())
+    }
+
+    /// Cuts a request that is longer than the device.
+    fn cut(&mut self, request: &mut Request) {
+        let bytes = self.target.bytes;
+        if request.length > bytes {
+            self.adjusted.cut += 1;
+            self.adjusted.cut_bytes += request.length - bytes;
+            request.length = bytes;
+        }
     }
 
     fn scale(&self, request: &Request, span: u64) -> Result<u64, WorkloadError> {

@@ -13,9 +13,9 @@
 //!
 //! ```text
 //! pattern::Spec -> Pattern ----.
-//!                               >-- Source -> Fitted (onto a device) -> whoever serves it
+//!                               >-- Source -> Fitted (onto a device) -> the server
 //! trace::Lines -> Reader ------'
-//! bonnie::Bonnie, camera::CameraMs500, fsmark::FsMark, rollback::Rollback ... -> files::FileCalls -> whoever plays it on files
+//! bonnie::Bonnie, camera::CameraMs500, fsmark::FsMark, rollback::Rollback ... -> files::FileCalls -> the player on files
 //! ```
 
 #![no_std]

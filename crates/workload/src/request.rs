@@ -7,20 +7,20 @@ use nandlab_sim::Nanos;
 /// What a request asks of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// Read an extent.
+    /// The device reads an extent.
     Read,
-    /// Write an extent.
+    /// The device writes an extent.
     Write,
     /// Make everything so far durable.
     Flush,
-    /// Forget an extent.
+    /// The device forgets an extent.
     Discard,
 }
 
 /// One request to a block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
-    /// What to do.
+    /// The operation of the request.
     pub op: Op,
     /// Arrival, since the start of the stream; 0 throughout where the source has no times.
     pub at: Nanos,
@@ -79,7 +79,7 @@ pub enum WorkloadError {
         "no request in {lines} lines ({ignored} held none, {other_units} belonged to other units, {empty} had length 0)"
     )]
     NoRequests {
-        /// Lines read.
+        /// Lines that the trace holds.
         lines: u64,
         /// Lines that were not requests: headings, summaries, other actions, blank lines.
         ignored: u64,
@@ -93,7 +93,7 @@ pub enum WorkloadError {
     OutOfRange {
         /// Its number in the stream, from 1.
         request: u64,
-        /// Its first byte.
+        /// The offset of the request in bytes.
         offset: u64,
         /// The byte after its last; saturating.
         end: u64,
@@ -105,11 +105,11 @@ pub enum WorkloadError {
     /// A fit that no device can have.
     #[error("{key} = {found}: expected {expected}")]
     BadFit {
-        /// The setting.
+        /// The setting that is refused.
         key: &'static str,
-        /// Its value.
+        /// The value of the setting.
         found: String,
-        /// What would do.
+        /// The values that it takes.
         expected: &'static str,
     },
 }

@@ -82,7 +82,8 @@ fn word(bytes: &[u8], at: usize) -> Result<[u8; 4], Errno> {
 /// Tag and permissions of an entry.
 fn head(bytes: &[u8], at: usize, order: Order) -> Result<(u16, u16), Errno> {
     let [a, b, c, d] = word(bytes, at)?;
-    let (tag, permissions) = (order.u16([a, b]), order.u16([c, d]));
+    let tag = order.u16([a, b]);
+    let permissions = order.u16([c, d]);
     if permissions <= 7 && (NAMED.contains(&tag) || UNNAMED.contains(&tag)) {
         Ok((tag, permissions))
     } else {
@@ -142,7 +143,7 @@ pub fn shown(name: &[u8], value: Vec<u8>, order: Order) -> Result<Vec<u8>, Errno
 pub(crate) mod tests {
     use super::*;
 
-    /// `u::rwx,u:1000:r--,g::r-x,m::rwx,o::---`
+    /// The list `u::rwx,u:1000:r--,g::r-x,m::rwx,o::---` as ext stores it.
     pub const LIST: [u8; 44] = [
         2, 0, 0, 0, 1, 0, 7, 0, 255, 255, 255, 255, 2, 0, 4, 0, 232, 3, 0, 0, 4, 0, 5, 0, 255, 255,
         255, 255, 16, 0, 7, 0, 255, 255, 255, 255, 32, 0, 0, 0, 255, 255, 255, 255,

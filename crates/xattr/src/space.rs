@@ -14,7 +14,7 @@ const VALUE_MAX: usize = 64 * 1024;
 pub struct Space(pub &'static [(u8, &'static [u8])]);
 
 impl Space {
-    /// ext and F2FS.
+    /// The name spaces that ext and F2FS store.
     pub const EXT: Self = Self(&[
         (1, b"user."),
         (2, acl::ACCESS),
@@ -22,7 +22,7 @@ impl Space {
         (4, b"trusted."),
         (6, b"security."),
     ]);
-    /// JFFS2.
+    /// The name spaces that JFFS2 stores.
     pub const JFFS2: Self = Self(&[
         (1, b"user."),
         (2, b"security."),

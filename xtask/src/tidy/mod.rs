@@ -2,6 +2,7 @@
 
 mod blank;
 mod packages;
+mod plain;
 mod rooms;
 mod source;
 mod words;
@@ -15,7 +16,6 @@ pub use rooms::Room;
 /// Broken rules, each with its place.
 type Findings = Vec<String>;
 
-/// The verb.
 pub fn run(words: &[String]) -> Outcome {
     if !words.is_empty() {
         return Err("expected nothing".into());
@@ -30,8 +30,11 @@ pub fn run(words: &[String]) -> Outcome {
         Ok(packages) => packages::licences(&packages, &mut findings),
         Err(why) => findings.push(format!("fuzz: {why}")),
     }
-    source::check(&read_sources()?, &rooms, &mut findings);
+    let sources = read_sources()?;
+    source::check(&sources, &rooms, &mut findings);
+    plain::check(&sources, &mut findings);
     words::check(&read_documents()?, &mut findings);
+    words::check_comments(&sources, &mut findings);
     if findings.is_empty() {
         return Ok(());
     }

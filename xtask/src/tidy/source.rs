@@ -32,7 +32,8 @@ const UNSAFE: &[&str] = &[
 const COLUMNS_MAX: usize = 100;
 /// Lines of a file, at that width.
 const LINES_MAX: usize = 700;
-/// Lines without a literal that are wider, in all files. A ratchet: lower it when they become fewer.
+/// Lines without a literal that are wider, in all files. A ratchet: lower it when they become
+/// fewer.
 const WIDE_LINES_MAX: usize = 110;
 
 /// Reports broken rules in all files, each given as its path and its text.

@@ -1,39 +1,45 @@
-//! Rules for the words of the documents: words with a plain replacement, sentences that hide their
-//! subject, and a ratchet on long sentences.
+//! Rules for the words of documents and comments: words with a plain replacement, sentences that
+//! hide their subject, and ratchets on long sentences.
 
 use super::Findings;
 
 /// Words that a reader stumbles on, and the word to use.
 const WORDS: &[(&str, &str)] = &[
-    ("settle", "mark clean"),
-    ("settles", "marks clean"),
-    ("told", "reported"),
+    ("block of numbers", "block of block pointers"),
+    ("blocks of numbers", "blocks of block pointers"),
+    ("crew", "workers"),
+    ("mend", "repair"),
+    ("mended", "repaired"),
+    ("mends", "repairs"),
+    ("not there any more", "removed"),
     ("publication", "paper"),
     ("publications", "papers"),
-    ("crew", "workers"),
-    ("whoever", "the name of the one who does it"),
     ("quick way", "fast path"),
-    ("not there any more", "removed"),
+    ("room for", "space for"),
+    ("settle", "mark clean"),
+    ("settled", "clean, durable or steady"),
+    ("settles", "marks clean"),
+    ("told", "reported"),
+    ("unsettled", "dirty"),
+    ("what waits", "dirty data"),
+    ("whoever", "the name of the one who does it"),
 ];
 /// A sentence with such a first word has a riddle as its subject.
 const RIDDLES: &[&str] = &["What", "Who", "Whoever", "Whether"];
 /// A sentence with more words is long.
 const WORDS_MAX: usize = 30;
+/// Such words in all comments. A ratchet: lower it when they become fewer.
+const WORDS_IN_COMMENTS_MAX: usize = 2;
 /// Long sentences in all documents. A ratchet: lower it when they become fewer.
-const LONG_MAX: usize = 50;
+const LONG_MAX: usize = 2;
+/// Long sentences in all comments. A ratchet, likewise.
+const LONG_COMMENTS_MAX: usize = 2;
 
 /// Reports findings in all documents, each given as its path and its text.
 pub fn check(documents: &[(String, String)], findings: &mut Findings) {
     let mut long = Vec::new();
     for (name, text) in documents {
-        for (at, line) in prose(text) {
-            for (word, better) in WORDS.iter().filter(|(word, _)| has(&line, word)) {
-                findings.push(format!(
-                    "{name}:{at}: \"{word}\" in \"{}\"; write \"{better}\"",
-                    line.trim()
-                ));
-            }
-        }
+        replaceable(name, text, findings);
         for (at, sentence) in sentences(text) {
             let first = sentence.split_whitespace().next().unwrap_or_default();
             if RIDDLES.contains(&first) && !sentence.ends_with('?') {
@@ -41,18 +47,70 @@ pub fn check(documents: &[(String, String)], findings: &mut Findings) {
                     "{name}:{at}: \"{sentence}\" starts with \"{first}\"; name the subject"
                 ));
             }
-            if sentence.split_whitespace().count() > WORDS_MAX {
+            if is_long(&sentence) {
                 long.push(format!("{name}:{at}"));
             }
         }
     }
-    if long.len() > LONG_MAX {
+    few_long(&long, "documents", LONG_MAX, findings);
+}
+
+/// Reports findings in the comments of all sources, each given as its path and its text.
+pub fn check_comments(sources: &[(String, String)], findings: &mut Findings) {
+    let mut long = Vec::new();
+    let mut words = Findings::new();
+    for (name, text) in sources {
+        let text = comments(text);
+        replaceable(name, &text, &mut words);
+        let sentences = sentences(&text).into_iter();
+        let places = sentences.filter(|(_, sentence)| is_long(sentence));
+        long.extend(places.map(|(at, _)| format!("{name}:{at}")));
+    }
+    if words.len() > WORDS_IN_COMMENTS_MAX {
+        findings.append(&mut words);
+    }
+    few_long(&long, "comments", LONG_COMMENTS_MAX, findings);
+}
+
+/// Reports words that have a plain replacement.
+fn replaceable(name: &str, text: &str, findings: &mut Findings) {
+    for (at, line) in prose(text) {
+        for (word, better) in WORDS.iter().filter(|(word, _)| has(&line, word)) {
+            findings.push(format!(
+                "{name}:{at}: \"{word}\" in \"{}\"; write \"{better}\"",
+                line.trim()
+            ));
+        }
+    }
+}
+
+fn is_long(sentence: &str) -> bool {
+    sentence.split_whitespace().count() > WORDS_MAX
+}
+
+/// Reports the places of long sentences if there are more than the ratchet allows.
+fn few_long(places: &[String], whose: &str, most: usize, findings: &mut Findings) {
+    let found = places.len();
+    if found > most {
+        let places = places.join(" ");
         findings.push(format!(
-            "{} sentences have more than {WORDS_MAX} words, at most {LONG_MAX} may: {}",
-            long.len(),
-            long.join(" ")
+            "{found} sentences of {whose} have more than {WORDS_MAX} words, at most {most} may: \
+             {places}"
         ));
     }
+}
+
+/// The comments that have lines of their own, on the lines where they are; other lines are empty.
+fn comments(source: &str) -> String {
+    let mut found = String::new();
+    for line in source.lines() {
+        let line = line.trim_start();
+        let marked = line.strip_prefix("//");
+        let comment = marked.map(|rest| rest.trim_start_matches(['/', '!']));
+        found.push_str(comment.unwrap_or_default());
+        found.push('\n');
+    }
+    found
 }
 
 /// Whether a line has this word, in any case.
@@ -66,7 +124,7 @@ fn has(line: &str, word: &str) -> bool {
     })
 }
 
-/// The numbered lines outside fences, without code in backquotes.
+/// The numbered lines outside fences, without code in backquotes and without targets of links.
 fn prose(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut fenced = false;
@@ -76,8 +134,19 @@ fn prose(text: &str) -> Vec<(usize, String)> {
             found.push((at, String::new()));
         } else if !fenced {
             let words = line.split('`').step_by(2).collect::<Vec<_>>();
-            found.push((at, words.join("X")));
+            found.push((at, without_targets(&words.join("X"))));
         }
+    }
+    found
+}
+
+/// Takes the targets out of links.
+fn without_targets(line: &str) -> String {
+    let mut parts = line.split("](");
+    let mut found = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        found.push(']');
+        found.push_str(part.split_once(')').map_or("", |(_, rest)| rest));
     }
     found
 }
@@ -153,6 +222,42 @@ mod tests {
             findings(text),
             ["a.md:3: \"What is cut is lost.\" starts with \"What\"; name the subject"]
         );
+    }
+
+    #[test]
+    fn comments_are_read_and_code_is_not() {
+        let comments = [
+            "//! It is told.",
+            "    /// `told` [a](told)",
+            "    // Mended,",
+        ];
+        let text = format!(
+            "{}\nlet told = 1;\n/// A publication.\n",
+            comments.join("\n")
+        );
+        let mut findings = Findings::new();
+        check_comments(&[("a.rs".to_owned(), text)], &mut findings);
+        assert_eq!(
+            findings,
+            [
+                "a.rs:1: \"told\" in \"It is told.\"; write \"reported\"",
+                "a.rs:3: \"mended\" in \"Mended,\"; write \"repaired\"",
+                "a.rs:5: \"publication\" in \"A publication.\"; write \"paper\"",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_comment_ends_where_code_begins() {
+        let half = format!("// {}\n", "word ".repeat(WORDS_MAX));
+        let apart = format!("{half}code();\n");
+        let together = format!("{half}// end.\ncode();\n");
+        for (text, count) in [(apart, 0), (together, 1)] {
+            let files = [("a.rs".to_owned(), text.repeat(LONG_COMMENTS_MAX + 1))];
+            let mut findings = Findings::new();
+            check_comments(&files, &mut findings);
+            assert_eq!(findings.len(), count);
+        }
     }
 
     #[test]

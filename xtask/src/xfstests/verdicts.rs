@@ -100,16 +100,16 @@ pub fn counts(found: &[(String, Found)]) -> String {
             .filter(|(_, found)| found.verdict == verdict)
             .count()
     };
-    let told = WORDS
+    let reported = WORDS
         .iter()
         .map(|(verdict, word)| (of(*verdict), word))
         .filter(|(count, _)| *count > 0);
-    told.map(|(count, word)| format!("{count} {word}"))
+    reported
+        .map(|(count, word)| format!("{count} {word}"))
         .collect::<Vec<_>>()
         .join(", ")
 }
 
-/// The checked-in list.
 #[derive(Clone, Debug, Default)]
 pub struct List {
     /// Its first lines, which say what it is.
@@ -143,7 +143,9 @@ impl List {
     fn take(&mut self, line: &str, stacks: &[&str]) -> Option<()> {
         let (said, reason) = line.split_once(": ").unwrap_or((line, ""));
         let mut words = said.split(' ');
-        let (test, of, word) = (words.next()?, words.next()?, words.next()?);
+        let test = words.next()?;
+        let of = words.next()?;
+        let word = words.next()?;
         let verdict = WORDS.iter().find(|(_, known)| *known == word)?.0;
         let of: Vec<&str> = if of == "*" {
             stacks.to_vec()
@@ -183,17 +185,17 @@ impl List {
 
     /// What was found otherwise than listed.
     pub fn differences(&self, stack: &str, found: &[(String, Found)]) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for (test, found) in found {
             match self.of(stack, test) {
                 Some(listed) if listed.verdict == found.verdict => {}
                 Some(listed) => {
-                    told.push(format!("{stack} {test}: found {found}; listed {listed}"))
+                    reported.push(format!("{stack} {test}: found {found}; listed {listed}"))
                 }
-                None => told.push(format!("{stack} {test}: found {found}; not listed")),
+                None => reported.push(format!("{stack} {test}: found {found}; not listed")),
             }
         }
-        told
+        reported
     }
 
     /// Takes over what was found, keeping the reasons of what was listed with the same verdict

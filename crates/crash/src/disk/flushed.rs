@@ -154,7 +154,8 @@ impl<D: BlockDevice> Oracle<D, DiskOp> for FlushedOrNewer {
     }
 
     fn check(&mut self, device: &mut D) -> Result<(), Failure> {
-        let (found, expected) = (device.geometry().sectors, self.current.len() as u64);
+        let found = device.geometry().sectors;
+        let expected = self.current.len() as u64;
         if found != expected {
             return Err(Failure::new(
                 Kind::Contents,
@@ -219,7 +220,7 @@ mod tests {
         ram
     }
 
-    fn told(oracle: &mut FlushedOrNewer, op: &DiskOp) {
+    fn reported(oracle: &mut FlushedOrNewer, op: &DiskOp) {
         Oracle::<Ram, _>::began(oracle, op);
         Oracle::<Ram, _>::returned(oracle, op);
     }
@@ -233,11 +234,11 @@ mod tests {
     #[test]
     fn after_a_cut_the_flushed_and_all_newer_contents_are_allowed_and_nothing_else() {
         let mut oracle = judge();
-        told(&mut oracle, &write(3, 1));
-        told(&mut oracle, &write(3, 2));
-        told(&mut oracle, &DiskOp::Flush);
-        told(&mut oracle, &write(3, 4));
-        told(
+        reported(&mut oracle, &write(3, 1));
+        reported(&mut oracle, &write(3, 2));
+        reported(&mut oracle, &DiskOp::Flush);
+        reported(&mut oracle, &write(3, 4));
+        reported(
             &mut oracle,
             &DiskOp::Discard {
                 lba: Lba(3),
@@ -254,8 +255,8 @@ mod tests {
     #[test]
     fn without_a_cut_only_the_newest_is_allowed() {
         let mut oracle = judge();
-        told(&mut oracle, &write(3, 1));
-        told(&mut oracle, &write(3, 2));
+        reported(&mut oracle, &write(3, 1));
+        reported(&mut oracle, &write(3, 2));
         assert!(CHECK(&mut oracle, &mut disk_with(3, 2)).is_ok());
         assert!(CHECK(&mut oracle, &mut disk_with(3, 1)).is_err());
     }
@@ -263,11 +264,11 @@ mod tests {
     #[test]
     fn a_flush_after_a_recovery_makes_durable_what_the_recovery_had_left() {
         let mut oracle = judge();
-        told(&mut oracle, &write(3, 1));
-        told(&mut oracle, &write(3, 2));
+        reported(&mut oracle, &write(3, 1));
+        reported(&mut oracle, &write(3, 2));
         Oracle::<Ram, _>::cut(&mut oracle);
         CHECK(&mut oracle, &mut disk_with(3, 1)).unwrap();
-        told(&mut oracle, &DiskOp::Flush);
+        reported(&mut oracle, &DiskOp::Flush);
         let allowed: Vec<Stamp> = (0..3)
             .filter(|&stamp| after_a_cut(&oracle, stamp))
             .collect();
@@ -275,14 +276,15 @@ mod tests {
     }
 
     #[test]
-    fn a_mixture_and_a_strange_sector_are_told() {
+    fn a_mixture_and_a_strange_sector_are_reported() {
         let mut oracle = judge();
-        told(&mut oracle, &write(3, 1));
-        told(&mut oracle, &write(3, 2));
+        reported(&mut oracle, &write(3, 1));
+        reported(&mut oracle, &write(3, 2));
         Oracle::<Ram, _>::cut(&mut oracle);
         for at in (0..512).step_by(8) {
             let mut ram = disk_with(3, 1);
-            let (mut old, mut new) = ([0; 512], [0; 512]);
+            let mut old = [0; 512];
+            let mut new = [0; 512];
             fill(&mut old, 3, 1);
             fill(&mut new, 3, 2);
             new[..at].copy_from_slice(&old[..at]);

@@ -18,7 +18,7 @@ use stamp::fill;
 /// A block layer on a chip, as a subject.
 #[derive(Clone, Debug)]
 pub struct Disk<L> {
-    /// The chip.
+    /// The chip that the layer is attached to.
     pub chip: ChipSpec,
     /// The layer over the chip.
     pub layer: L,
@@ -76,10 +76,7 @@ impl<L: Layer<Chip, Device: BlockDevice> + Sync> Subject for Disk<L> {
                 sectors,
                 stamp,
             } => {
-                let mut data = vec![0; sectors as usize * sector];
-                (lba.0..)
-                    .zip(data.chunks_exact_mut(sector))
-                    .for_each(|(lba, bytes)| fill(bytes, lba, stamp));
+                let data = stamped(lba, sectors, stamp, sector);
                 device.write(lba, &data).map_err(refused)
             }
             DiskOp::Discard { lba, sectors } => device.discard(lba, sectors).map_err(refused),
@@ -105,4 +102,13 @@ impl<L: Layer<Chip, Device: BlockDevice> + Sync> Subject for Disk<L> {
             .chain([DiskOp::Flush])
             .collect()
     }
+}
+
+/// The contents of sectors that a write with this stamp leaves.
+fn stamped(lba: Lba, sectors: u64, stamp: u64, sector: usize) -> Vec<u8> {
+    let mut data = vec![0; sectors as usize * sector];
+    (lba.0..)
+        .zip(data.chunks_exact_mut(sector))
+        .for_each(|(lba, bytes)| fill(bytes, lba, stamp));
+    data
 }

@@ -31,25 +31,25 @@ impl fmt::Display for Version {
 pub enum DiskOp {
     /// Reads, and compares with the newest contents.
     Read {
-        /// First sector.
+        /// The first sector of the extent.
         lba: Lba,
-        /// How many.
+        /// The number of sectors.
         sectors: u64,
     },
     /// Writes contents that name the operation and the sector.
     Write {
-        /// First sector.
+        /// The first sector of the extent.
         lba: Lba,
-        /// How many.
+        /// The number of sectors.
         sectors: u64,
         /// Number of the operation; its own in the whole exploration.
         stamp: u64,
     },
-    /// Forgets sectors.
+    /// Discards an extent, whose contents then count for nothing.
     Discard {
-        /// First sector.
+        /// The first sector of the extent.
         lba: Lba,
-        /// How many.
+        /// The number of sectors.
         sectors: u64,
     },
     /// Makes everything so far durable.
@@ -90,11 +90,9 @@ pub fn operations(
     while ops.len() < limit
         && let Some(request) = fitted.next()?
     {
-        let (lba, sectors, stamp) = (
-            Lba(request.offset / sector),
-            request.length / sector,
-            ops.len() as Stamp + 1,
-        );
+        let lba = Lba(request.offset / sector);
+        let sectors = request.length / sector;
+        let stamp = ops.len() as Stamp + 1;
         ops.push(match request.op {
             Op::Read => DiskOp::Read { lba, sectors },
             Op::Write => DiskOp::Write {

@@ -70,20 +70,10 @@ impl Versions<'_> {
     }
 
     /// Blocks that are the same in all versions are as they are there.
-    pub fn settled(&self, found: &[u8]) -> Result<(), String> {
+    pub fn agrees(&self, found: &[u8]) -> Result<(), String> {
         let block = self.shape.block;
-        let part = |version: &Option<&[u8]>, at: usize| {
-            version
-                .and_then(|v| v.get(at..(at + block).min(v.len())))
-                .map(<[u8]>::to_vec)
-        };
         for (at, bytes) in (0..).step_by(block).zip(found.chunks(block)) {
-            let first = self.of.first().and_then(|version| part(version, at));
-            let Some(first) = first.filter(|first| {
-                self.of
-                    .iter()
-                    .all(|version| part(version, at).as_ref() == Some(first))
-            }) else {
+            let Some(first) = self.common(at) else {
                 continue;
             };
             if first != bytes {
@@ -95,6 +85,18 @@ impl Versions<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The block at `at` where all versions have the same.
+    fn common(&self, at: usize) -> Option<Vec<u8>> {
+        let part = |version: &Option<&[u8]>| {
+            version
+                .and_then(|v| v.get(at..(at + self.shape.block).min(v.len())))
+                .map(<[u8]>::to_vec)
+        };
+        let first = self.of.first().and_then(part)?;
+        let same = |version| part(version).as_ref() == Some(&first);
+        self.of.iter().all(same).then_some(first)
     }
 
     /// What was found instead, in words.
@@ -155,14 +157,14 @@ mod tests {
     }
 
     #[test]
-    fn only_what_all_versions_have_in_common_is_settled() {
+    fn only_what_all_versions_have_in_common_is_required() {
         let both = versions(&[b"aaaaaaaabbbbbbbbcc", b"aaaaaaaaBBBBBBBBcccc"]);
-        assert!(both.settled(b"aaaaaaaa????????????").is_ok());
-        assert!(both.settled(b"aaaaaaa?????????????").is_err());
+        assert!(both.agrees(b"aaaaaaaa????????????").is_ok());
+        assert!(both.agrees(b"aaaaaaa?????????????").is_err());
         let new = Versions {
             of: vec![None, Some(b"aaaa")],
             shape: SHAPE,
         };
-        assert!(new.settled(b"????").is_ok());
+        assert!(new.agrees(b"????").is_ok());
     }
 }

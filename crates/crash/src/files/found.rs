@@ -1,4 +1,4 @@
-//! What is found on a mounted file system, with what cannot be read told apart.
+//! What is found on a mounted file system, with unreadable parts listed apart.
 
 use nandlab_vfs::{Attr, Errno, FileSystem, FileType, Ino, tree};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ pub(super) enum Found {
         links: u32,
         bytes: Vec<u8>,
     },
-    /// It leads nowhere.
+    /// The link leads to nothing.
     Broken(Errno),
 }
 

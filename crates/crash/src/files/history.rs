@@ -1,4 +1,5 @@
-//! The trees that may be found: one after each operation called, and since when each file is durable.
+//! The trees that may be found: one after each operation called, and since when each file is
+//! durable.
 
 use super::contents::{Shape, Versions};
 use super::model::{FileNumber, Model};
@@ -17,7 +18,7 @@ pub(super) struct History {
     /// The oldest that may be found.
     pub floor: usize,
     /// Since when all contents are durable.
-    pub settled: usize,
+    pub durable: usize,
     /// Since when a file's own contents are durable.
     pub synced: BTreeMap<FileNumber, usize>,
     /// Links are counted as names are: without a journal, only until the first cut.
@@ -47,7 +48,7 @@ impl History {
             },
             trees: vec![Arc::new(Model::with(directories))],
             floor: 0,
-            settled: 0,
+            durable: 0,
             synced: BTreeMap::new(),
             counts_links: is_unix,
         }
@@ -65,7 +66,7 @@ impl History {
     pub fn durable_since(&self, file: FileNumber) -> usize {
         self.synced
             .get(&file)
-            .map_or(self.settled, |&since| since.max(self.settled))
+            .map_or(self.durable, |&since| since.max(self.durable))
     }
 
     /// The contents of a file, from one operation to another.
@@ -80,9 +81,9 @@ impl History {
     }
 
     /// Everything up to now is durable.
-    pub fn settle(&mut self) {
+    pub fn mark_durable(&mut self) {
         self.floor = self.last();
-        self.settled = self.last();
+        self.durable = self.last();
         self.synced.clear();
     }
 }

@@ -40,7 +40,7 @@ impl History {
             if !is_there {
                 wrong.push(format!(
                     "{path}: {}, although it was durable and nothing was done to its name",
-                    told(found.get(&**path))
+                    reported(found.get(&**path))
                 ));
             }
         }
@@ -164,7 +164,7 @@ fn is_short_name(path: &str) -> bool {
     name.len() <= 12 && name.contains('~') && !name.contains(|c: char| c.is_ascii_lowercase())
 }
 
-fn told(found: Option<&Found>) -> String {
+fn reported(found: Option<&Found>) -> String {
     match found {
         None => "is missing".into(),
         Some(Found::Directory) => "is a directory".into(),

@@ -13,7 +13,7 @@ const LENGTH_MAX: u64 = 28 * 1024;
 
 /// A run of so many operations: a few files from a few bytes to some tens of blocks, some of them
 /// so long that a file system with blocks of 1 KiB needs indirect ones. It ends with a remount, so
-/// that nothing waits at the end.
+/// that nothing is dirty at the end.
 pub fn mixed(seed: u64, count: usize) -> Vec<FileOp> {
     let mut mixer = Mixer {
         model: Model::default(),
@@ -45,7 +45,8 @@ impl Mixer {
 
     /// A path that may be a file's.
     fn path(&mut self) -> Path {
-        let (dir, file) = (self.below(2 * DIRECTORIES + 2), self.below(FILES));
+        let dir = self.below(2 * DIRECTORIES + 2);
+        let file = self.below(FILES);
         // Long names, so that a directory takes several sectors.
         let name = format!("a file of some length, number {file}");
         if dir < DIRECTORIES && self.model.names.contains_key(&*format!("d{dir}")) {
@@ -94,7 +95,8 @@ impl Mixer {
             _ if self.below(FILES) > files + 1 => FileOp::Create { path: self.path() },
             0..8 => FileOp::Create { path: self.path() },
             8..34 => {
-                let (path, piece) = (self.file(), self.piece());
+                let path = self.file();
+                let piece = self.piece();
                 let room = LENGTH_MAX.saturating_sub(self.length_of(&path)).max(1);
                 FileOp::Append {
                     path,
@@ -142,7 +144,8 @@ impl Mixer {
     }
 
     fn overwrite(&mut self, seed: u64) -> FileOp {
-        let (path, piece) = (self.file(), self.piece());
+        let path = self.file();
+        let piece = self.piece();
         let length = self.length_of(&path);
         // Some leave a hole behind the end.
         let offset = self.below(length + length / 8 + 1).min(LENGTH_MAX);
@@ -178,8 +181,9 @@ mod tests {
 
     #[test]
     fn a_run_has_every_kind_of_operation_and_files_beyond_the_direct_blocks() {
-        let (mut model, mut kinds, mut longest) =
-            (Model::default(), std::collections::BTreeSet::new(), 0);
+        let mut model = Model::default();
+        let mut kinds = std::collections::BTreeSet::new();
+        let mut longest = 0;
         for op in mixed(1, 300) {
             kinds.insert(
                 format!("{op:?}")

@@ -47,7 +47,7 @@ const LIFE_BITS: u32 = 40;
 /// A file system on a layer on a chip, as a subject.
 #[derive(Clone, Debug)]
 pub struct Files<L, V> {
-    /// The chip.
+    /// The chip that the file system lies on.
     pub chip: ChipSpec,
     /// The layer over the chip; [`Bare`](nandlab_mtd::Bare) for a file system on flash itself.
     pub layer: L,

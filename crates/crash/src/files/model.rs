@@ -17,7 +17,7 @@ pub(super) enum Node {
     File(FileNumber),
 }
 
-/// A tree.
+/// A tree of names and files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Model {
     pub names: BTreeMap<Path, Node>,
@@ -176,7 +176,8 @@ mod tests {
     #[test]
     fn the_model_and_a_file_system_agree_on_runs_with_operations_left_out() {
         for seed in 0..30 {
-            let (mut model, mut fs) = (Model::default(), MemFs::new(1 << 24, Time::new(0)));
+            let mut model = Model::default();
+            let mut fs = MemFs::new(1 << 24, Time::new(0));
             let ops = mixed(seed, 150);
             for op in ops
                 .iter()

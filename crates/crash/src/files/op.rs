@@ -20,78 +20,78 @@ pub type Path = Arc<str>;
 pub enum FileOp {
     /// Makes an empty file.
     Create {
-        /// Which.
+        /// The file to create.
         path: Path,
     },
     /// Writes behind the end.
     Append {
-        /// Which.
+        /// The file to append to.
         path: Path,
-        /// Bytes.
+        /// Bytes that are appended.
         length: u32,
         /// Of the bytes, its own in the whole exploration.
         seed: u64,
     },
     /// Writes from a byte on, which need not be there.
     Overwrite {
-        /// Which.
+        /// The file to overwrite.
         path: Path,
-        /// First byte.
+        /// Offset of the first byte that is overwritten.
         offset: u32,
-        /// Bytes.
+        /// Bytes that are overwritten.
         length: u32,
         /// Of the bytes, its own in the whole exploration.
         seed: u64,
     },
     /// Gives a file another length; what is added reads as zeros.
     Truncate {
-        /// Which.
+        /// The file to truncate or extend.
         path: Path,
-        /// Bytes.
+        /// The new length in bytes.
         length: u32,
     },
     /// Moves a file, to the place of another perhaps.
     Rename {
-        /// Which.
+        /// The name before the call.
         from: Path,
-        /// Where to.
+        /// The name after the call.
         to: Path,
     },
     /// Gives a file one more name.
     Link {
-        /// Which.
+        /// The existing name of the file.
         from: Path,
-        /// The name.
+        /// The new name of the file.
         to: Path,
     },
     /// Removes a file's name.
     Unlink {
-        /// Which.
+        /// The name to remove.
         path: Path,
     },
-    /// Makes a directory.
+    /// Makes an empty directory.
     Mkdir {
-        /// Which.
+        /// The directory to make.
         path: Path,
     },
     /// Removes an empty directory.
     Rmdir {
-        /// Which.
+        /// The directory to remove.
         path: Path,
     },
     /// Makes a file durable.
     Fsync {
-        /// Which.
+        /// The file to make durable.
         path: Path,
     },
     /// Makes a file's contents durable, and one name that it has had since they were written.
     Fdatasync {
-        /// Which.
+        /// The file whose contents become durable.
         path: Path,
     },
-    /// Makes everything durable.
+    /// Makes every earlier call durable.
     Sync,
-    /// Time passes: a commit timer fires, and some of what waits is written.
+    /// Time passes: a commit timer fires, and some dirty data is written.
     Pause {
         /// At least so many bytes.
         bytes: u32,
@@ -137,7 +137,7 @@ pub(super) fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-/// How long a write waits to be written back, as Linux has it, and how long a pause is.
+/// How long data stays dirty before Linux writes it back, and how long a pause is.
 const EXPIRED_SECS: i64 = 30;
 
 /// Carries out an operation at `now` on a mounted file system.

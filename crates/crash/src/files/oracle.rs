@@ -66,16 +66,17 @@ impl FilesOracle {
 
     fn touched(&self, file: FileNumber) -> Touched {
         let never = Touched {
-            any: self.history.settled,
-            contents: self.history.settled,
-            length: self.history.settled,
+            any: self.history.durable,
+            contents: self.history.durable,
+            length: self.history.durable,
         };
         self.touched.get(&file).copied().unwrap_or(never)
     }
 
     /// The newest operation touched a file.
     fn touch(&mut self, file: FileNumber) {
-        let (newest, before) = (self.history.last(), self.touched(file));
+        let newest = self.history.last();
+        let before = self.touched(file);
         let bytes = |at: usize| self.history.trees[at].files.get(&file);
         let is_same = |same: fn(&[u8], &[u8]) -> bool| matches!((bytes(newest - 1), bytes(newest)), (Some(old), Some(new)) if same(old, new));
         let contents = if is_same(|old, new| old == new) {
@@ -99,7 +100,7 @@ impl FilesOracle {
     }
 
     /// Finds the tree among those that are allowed, which is from now on the one expected.
-    fn settle_on(&mut self, found: BTreeMap<String, Found>) -> Result<(), String> {
+    fn narrow_to(&mut self, found: BTreeMap<String, Found>) -> Result<(), String> {
         if self.history.promise == Promise::Fsynced {
             let tree = self
                 .history
@@ -142,7 +143,7 @@ impl FilesOracle {
         }
         self.history.trees = vec![Arc::new(tree)];
         self.touched.clear();
-        self.history.settle();
+        self.history.mark_durable();
     }
 
     fn compare(&self, mut found: BTreeMap<String, Found>) -> Result<(), String> {
@@ -187,7 +188,7 @@ impl<D> Oracle<Device<D>, FileOp> for FilesOracle {
 
     fn returned(&mut self, op: &FileOp) {
         match op {
-            FileOp::Sync | FileOp::Remount => self.history.settle(),
+            FileOp::Sync | FileOp::Remount => self.history.mark_durable(),
             FileOp::Fsync { path } => self.synced(path, false),
             FileOp::Fdatasync { path } => self.synced(path, true),
             _ => {}
@@ -210,7 +211,7 @@ impl<D> Oracle<Device<D>, FileOp> for FilesOracle {
         }
         let found = look(&mut *device.fs()).map_err(failed)?;
         if std::mem::take(&mut self.cut) {
-            self.settle_on(found)
+            self.narrow_to(found)
         } else {
             self.compare(found)
         }

@@ -52,7 +52,7 @@ impl History {
                 .old_or_new(found),
             Promise::Structure => self
                 .versions(file, self.durable_since(file), self.last())
-                .settled(found),
+                .agrees(found),
         }
     }
 

@@ -69,8 +69,8 @@ fn words(steps: &Steps) -> [String; 2] {
 
 fn time(command: &mut Command) -> f64 {
     let output = command.output().expect("a program that was just made");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {told}");
+    let reported = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {reported}");
     let text = String::from_utf8_lossy(&output.stdout);
     text.trim().parse().expect("nanoseconds")
 }
@@ -163,7 +163,7 @@ fn take_out(place: &Path, source: &Path) {
         let path = source.join(name);
         let folder = path.parent().expect("a folder");
         fs::create_dir_all(folder).expect("a directory");
-        fs::write(path, text).expect("room for the kernel's files");
+        fs::write(path, text).expect("space for the kernel's files");
     };
     for name in HEADERS {
         write(name, "");

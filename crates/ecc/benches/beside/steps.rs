@@ -16,7 +16,7 @@ pub enum Work {
 pub struct Steps {
     pub code: Code,
     pub work: Work,
-    /// The flipped bits.
+    /// The flipped bits, in words.
     pub what: String,
     /// Each with its parity behind it.
     pub read: Vec<u8>,
@@ -103,7 +103,7 @@ impl Steps {
             self.unmasked(&self.written),
         ]
         .concat();
-        file.write_all(&all).expect("room for the steps");
+        file.write_all(&all).expect("space for the steps");
         file
     }
 

@@ -33,7 +33,7 @@ pub struct Checksums {
 struct Part {
     /// The product times the power of x that makes its degree 64.
     crc: CrcParams,
-    /// That power.
+    /// The power by which the part is shifted.
     shift: usize,
     /// For each byte of the parity and each of its values: its share of the remainder.
     shares: Vec<[u64; 256]>,

@@ -46,14 +46,18 @@ impl Field {
             logarithms,
             quadratics: vec![NONE; cycle + 1],
         };
-        for element in (0..=cycle as u16).step_by(2) {
-            let sum = field.square(element) ^ element;
-            field.quadratics[usize::from(sum)] = element;
-        }
+        field.fill_quadratics(cycle);
         field
     }
 
-    /// m.
+    fn fill_quadratics(&mut self, cycle: usize) {
+        for element in (0..=cycle as u16).step_by(2) {
+            let sum = self.square(element) ^ element;
+            self.quadratics[usize::from(sum)] = element;
+        }
+    }
+
+    /// The field's order m: it has 2^m elements.
     pub fn order(&self) -> usize {
         self.order as usize
     }

@@ -56,7 +56,6 @@ impl Generator {
         self.product.degree()
     }
 
-    /// The minimal polynomials.
     #[cfg(feature = "simd")]
     pub fn factors(&self) -> &[Polynomial] {
         &self.factors

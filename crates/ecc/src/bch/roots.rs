@@ -37,7 +37,7 @@ pub fn positions(field: &Field, locator: &Locator, bits: usize, powers: &mut [u1
 /// has roots, and become these roots.
 struct Splitter<'a> {
     field: &'a Field,
-    /// The polynomial itself.
+    /// The polynomial that is split.
     whole: Monic,
     degree: usize,
     /// The degrees of its factors.

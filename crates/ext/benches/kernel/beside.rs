@@ -179,7 +179,8 @@ const PARTS: [(&str, f64, &str); 7] = [
 ];
 
 fn play<V: Volume>(volume: &mut V) -> Seconds {
-    let (page, mut piece) = (vec![0x5a; PAGE], vec![0xa5; PIECE]);
+    let page = vec![0x5a; PAGE];
+    let mut piece = vec![0xa5; PIECE];
     (0..DIRECTORIES + 1).for_each(|dir| volume.mkdir(dir));
     volume.sync();
     let timed = |part: &mut dyn FnMut()| {
@@ -248,10 +249,8 @@ pub fn ours(fs: impl FileSystem) -> Seconds {
 /// not mount it.
 pub fn kernels(kind: &str, options: &str, make: impl FnOnce(&Path)) -> Option<Seconds> {
     let name = format!("nandlab-bench-{}", std::process::id());
-    let (image, dir) = (
-        Path::new("/dev/shm").join(&name),
-        std::env::temp_dir().join(&name),
-    );
+    let image = Path::new("/dev/shm").join(&name);
+    let dir = std::env::temp_dir().join(&name);
     make(&image);
     fs::create_dir_all(&dir).unwrap();
     let mounted = Command::new("mount")
@@ -278,7 +277,8 @@ fn best(round: impl Fn() -> Seconds) -> Seconds {
 
 /// Runs both, and prints a line for each part. The ratio is above 1 where ours is faster.
 pub fn table(title: &str, ours: impl Fn() -> Seconds, kernels: impl Fn() -> Seconds) {
-    let (ours, kernels) = (best(ours), best(kernels));
+    let ours = best(ours);
+    let kernels = best(kernels);
     println!("{title}; 1 GiB in memory, best of {ROUNDS}");
     println!("{:38} {:>12} {:>12} {:>9}  ratio", "", "ours", "kernel", "");
     for (((what, amount, unit), ours), kernel) in PARTS.iter().zip(ours).zip(kernels) {

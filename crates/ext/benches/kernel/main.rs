@@ -38,7 +38,8 @@ fn ours() -> beside::Seconds {
 fn make(image: &Path) {
     let mut file =
         File::create(image).unwrap_or_else(|error| panic!("{}: {error}", image.display()));
-    let (mut disk, mut piece) = (formatted(), vec![0; 1 << 20]);
+    let mut disk = formatted();
+    let mut piece = vec![0; 1 << 20];
     for at in (0..beside::VOLUME).step_by(piece.len()) {
         disk.read(Lba(at / 512), &mut piece).unwrap();
         file.write_all(&piece).unwrap();

@@ -7,7 +7,8 @@ use crate::common::{mount, read_only};
 use nandlab_block::{Ram, WriteLog};
 use nandlab_ext::{Ext, Finding, Format, format};
 use nandlab_testkit::cuts::{
-    Expectations, Run, Story, assert_kept, assert_kept_mended, assert_went_on, churn, go_on, mixed,
+    Expectations, Run, Story, assert_kept, assert_kept_repaired, assert_went_on, churn, go_on,
+    mixed,
 };
 use nandlab_testkit::files::bytes;
 use nandlab_vfs::FileSystem;
@@ -16,7 +17,7 @@ type Logged = Ext<WriteLog<Ram>>;
 
 /// Makes a run on a volume of these choices.
 fn record(kib: u64, choices: &Format, tell: impl FnOnce(&mut Story<Logged>)) -> Run {
-    // A torn block of names is what the format cannot mend: the device writes blocks whole.
+    // A torn block of names is what the format cannot repair: the device writes blocks whole.
     let sector = choices.block.unwrap_or(1024);
     let mut disk = Ram::new(sector, kib * 1024 / u64::from(sector));
     format(&mut disk, choices).unwrap();
@@ -25,11 +26,12 @@ fn record(kib: u64, choices: &Format, tell: impl FnOnce(&mut Story<Logged>)) -> 
     Run::record(disk, Story::new(ext, changes, Expectations::new()), tell)
 }
 
-/// Files with and without blocks of numbers that are cut short and grow while others are made
-/// durable.
+/// Files with and without blocks of block pointers that are cut short and grow while others are
+/// made durable.
 fn lengths(story: &mut Story<Logged>) {
     for round in 0..16u64 {
-        let (path, turn) = (format!("/file {round}"), round as usize);
+        let path = format!("/file {round}");
+        let turn = round as usize;
         let size = [5000, 14_500, 30_000, 300_000][turn % 4];
         story.create(&path, &bytes(round, size));
         story.truncate(&path, size - 700 - 3000 * (turn % 2), true);
@@ -41,7 +43,7 @@ fn lengths(story: &mut Story<Logged>) {
     }
 }
 
-/// The findings that a cut may not leave: what no check could mend without a loss.
+/// The findings that a cut may not leave: what no check could repair without a loss.
 fn damage(disk: &mut Ram) -> Vec<Finding> {
     let report = read_only(disk).check().unwrap();
     report
@@ -66,8 +68,8 @@ fn assert_goes_on(disk: &mut Ram, expected: &Expectations, id: &str) {
     common::assert_clean(disk, &format!("{id}: after going on"));
 }
 
-/// e2fsck mends what a cut left, and keeps everything promised.
-fn assert_fsck_mends(disk: &mut Ram, expected: &Expectations, id: &str) -> Ram {
+/// e2fsck repairs what a cut left, and keeps everything promised.
+fn assert_fsck_repairs(disk: &mut Ram, expected: &Expectations, id: &str) -> Ram {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("image");
     common::save(disk, &path);
@@ -75,14 +77,14 @@ fn assert_fsck_mends(disk: &mut Ram, expected: &Expectations, id: &str) -> Ram {
     let text = common::printed(&output);
     assert!(matches!(output.status.code(), Some(0 | 1)), "{id}: {text}");
     assert!(!text.contains("multiply-claimed"), "{id}: {text}");
-    let mut mended = common::load(&path);
-    assert_kept_mended(
-        &mut read_only(&mut mended),
+    let mut repaired = common::load(&path);
+    assert_kept_repaired(
+        &mut read_only(&mut repaired),
         expected,
         &format!("{id} after e2fsck: {text}"),
     );
-    common::assert_clean(&mut mended, id);
-    mended
+    common::assert_clean(&mut repaired, id);
+    repaired
 }
 
 fn cut_everywhere(kib: u64, choices: &Format, variants: u32) {
@@ -98,8 +100,8 @@ fn cut_run(run: &Run, choices: &str, variants: u32) {
         assert_eq!(damage(&mut state.disk), [], "{id}");
         if state.word.is_multiple_of(12) {
             // As on a real machine: a check, then on with it.
-            let mut mended = assert_fsck_mends(&mut state.disk, state.expected, id);
-            assert_goes_on(&mut mended, state.expected, id);
+            let mut repaired = assert_fsck_repairs(&mut state.disk, state.expected, id);
+            assert_goes_on(&mut repaired, state.expected, id);
             fscks += 1;
         }
     }
@@ -138,7 +140,7 @@ fn cuts_never_show_what_took_the_place_of_something_else() {
             },
             |story| churn(story, 300, 16 * 1024),
         ),
-        "little room",
+        "little space",
         6,
     );
 }

@@ -1,7 +1,7 @@
 //! Whole stacks, the power cut at every flash operation of a mixed run: chip, page-mapped layer and
 //! file system keep what the file system promises. ext3 does so in each mode, whether committed
-//! blocks come home by copying or by remapping, at once or late, also on a disk that writes in an
-//! order of its own; e2fsck agrees. Where a rule is left out, the explorer says so.
+//! blocks come home by copying or by remapping, at once or late. It does so on a disk that writes
+//! in an order of its own, too; e2fsck agrees. Where a rule is left out, the explorer says so.
 
 mod judged;
 mod rounds;
@@ -99,7 +99,8 @@ fn a_journal_that_has_gone_round_is_recovered() {
         ..plan(100)
     };
     for checkpoint in [Checkpoint::Copy, Checkpoint::Remap, Checkpoint::RemapLate] {
-        let (volume, ops) = (ext3((Mode::Journal, checkpoint)), mixed(9, 500));
+        let volume = ext3((Mode::Journal, checkpoint));
+        let ops = mixed(9, 500);
         let rounds = rounds::of(&volume, &ops);
         println!("{rounds} rounds");
         assert!(rounds > 1.0, "{rounds}");
@@ -119,7 +120,7 @@ fn a_disk_with_an_order_of_its_own_does_no_harm_while_flushes_are_kept() {
 }
 
 #[test]
-fn e2fsck_finds_nothing_to_mend_before_and_after_a_recovery() {
+fn e2fsck_finds_nothing_to_repair_before_and_after_a_recovery() {
     let sample = Plan {
         cuts: Cuts::Sample(40),
         ..plan(0)

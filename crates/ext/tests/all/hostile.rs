@@ -235,11 +235,10 @@ fn each_kind_of_damage_is_found_and_fsck_is_not_content_either() {
     ];
     for (what, harm, seen) in harms {
         let mut disk = volume();
-        let (large, many) = (
-            number_of(&mut disk, "many/below/LARGE"),
-            number_of(&mut disk, "many"),
-        );
-        let (large, many) = (inode_at(&mut disk, large), inode_at(&mut disk, many));
+        let large = number_of(&mut disk, "many/below/LARGE");
+        let many = number_of(&mut disk, "many");
+        let large = inode_at(&mut disk, large);
+        let many = inode_at(&mut disk, many);
         harm(&mut disk, large, many);
         let found = read_only(&mut disk).check().unwrap().findings;
         assert!(found.iter().any(seen), "{what}: {found:?}");
@@ -287,7 +286,7 @@ fn data_are_looked_for_in_files_longer_than_any_block_number() {
     let size = ext.getattr(Ino(large)).unwrap().size;
     assert!(size > 1 << 50, "{size}");
     assert_eq!(ext.next_data(Ino(large), 0).unwrap(), 0);
-    // From a block of numbers, and behind all that has numbers.
+    // From a block of block pointers, and behind all that has numbers.
     assert_eq!(ext.next_data(Ino(large), 300_000).unwrap(), 300_000);
     assert!(
         ext.next_data(Ino(large), 1 << 30)

@@ -194,7 +194,8 @@ fn what_lies_where_is_what_dumpe2fs_says() {
     let groups = said("dumpe2fs", &[]);
     let regions = common::read_only(&mut disk).regions().unwrap();
     for (range, region) in &regions {
-        let (first, last) = (range.start, range.end - 1);
+        let first = range.start;
+        let last = range.end - 1;
         let there = match region {
             Region::Super => {
                 groups.contains(&format!("superblock at {first}, "))
@@ -237,7 +238,8 @@ fn an_fdatasync_makes_overwritten_contents_durable_in_every_mode() {
         ext.fsync(file, Sync::Data).unwrap();
         drop(ext);
         let mut ext = Ext::mount(&mut disk, options).unwrap();
-        let (file, mut found) = (ext.lookup(Ino::ROOT, b"file").unwrap().ino, vec![0; 3000]);
+        let file = ext.lookup(Ino::ROOT, b"file").unwrap().ino;
+        let mut found = vec![0; 3000];
         ext.read(file, 1000, &mut found).unwrap();
         assert!(found == new, "{options:?}");
     }
@@ -310,7 +312,8 @@ fn what_is_too_large_for_a_transaction_is_divided_where_a_crash_may_fall() {
             ..Options::default()
         };
         let mut base = ext3(32 * 1024, 1024);
-        let (long, kept) = (common::bytes(1, 6 << 20), common::bytes(2, 700_000));
+        let long = common::bytes(1, 6 << 20);
+        let kept = common::bytes(2, 700_000);
         {
             let mut ext = Ext::mount(&mut base, options).unwrap();
             for name in ["long", "short"] {

@@ -13,7 +13,6 @@ const BYTES: u64 = 1 << 30;
 const WRITES: u64 = 500_000;
 const NOW: Time = Time::new(1_000_000_000);
 
-/// Prints a line.
 pub fn table() {
     println!("\n| 12 GB volume on a simulated eMMC, 10 GiB in use | |\n|---|---:|");
     let spec = preset::find("emmc-16GiB").expect("a preset").spec();

@@ -24,16 +24,16 @@ const DUMPED: usize = 100;
 
 type Fs = F2fs<Image<Vec<u8>>>;
 
-/// Prints both tables.
 pub fn tables() {
     let scratch = tempfile::tempdir().expect("a directory for images");
     let place = |name: &str| scratch.path().join(name);
     let source = place("tree");
     fs::create_dir(&source)
         .and_then(|()| tree::make(&source))
-        .expect("room for the tree, 225 MB");
+        .expect("space for the tree, 225 MB");
     println!("\n| image of 17,000 entries, 215 MB | wall s | processor s |\n|---|---:|---:|");
-    let (ours, theirs) = (place("ours.f2fs"), place("theirs.f2fs"));
+    let ours = place("ours.f2fs");
+    let theirs = place("theirs.f2fs");
     line(
         "mkfs.f2fs and sload.f2fs",
         cost(ROUNDS, || by_tools(&source, &theirs)),
@@ -89,7 +89,7 @@ fn succeed(command: &mut Command) {
 fn by_tools(source: &Path, image: &Path) {
     File::create(image)
         .and_then(|file| file.set_len(BYTES))
-        .expect("room for the image");
+        .expect("space for the image");
     succeed(Command::new(tool("mkfs.f2fs")).arg("-q").arg(image));
     // -P: with owners.
     succeed(
@@ -114,9 +114,9 @@ fn by_us(source: &Path, image: &Path) {
     load(&mut fs, Ino::ROOT, source, &mut BTreeMap::new());
     date(&mut fs, Ino::ROOT, source);
     fs.unmount().expect("room");
-    let mut file = File::create(image).expect("room for the image");
+    let mut file = File::create(image).expect("space for the image");
     // Holes as the tools leave them.
-    file.set_len(BYTES).expect("room for the image");
+    file.set_len(BYTES).expect("space for the image");
     let mut disk = fs.into_device();
     let mut piece = vec![0; PIECE];
     for at in (0..BYTES).step_by(PIECE) {
@@ -125,7 +125,7 @@ fn by_us(source: &Path, image: &Path) {
         if piece.iter().any(|byte| *byte != 0) {
             std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(at))
                 .and_then(|_| file.write_all(&piece))
-                .expect("room for the image");
+                .expect("space for the image");
         }
     }
 }
@@ -138,7 +138,8 @@ fn load(fs: &mut Fs, dir: Ino, from: &Path, first_names: &mut BTreeMap<u64, Ino>
         .collect();
     entries.sort_by_key(|entry| entry.file_name());
     for entry in entries {
-        let (path, name) = (entry.path(), entry.file_name());
+        let path = entry.path();
+        let name = entry.file_name();
         let meta = fs::symlink_metadata(&path).expect("an entry of the tree");
         if let Some(first) = first_names.get(&meta.ino()).filter(|_| meta.is_file()) {
             fs.link(*first, dir, name.as_bytes(), now).expect("room");
@@ -227,7 +228,7 @@ fn directory(
     buffer: &mut [u8],
     first_names: &mut BTreeMap<Ino, PathBuf>,
 ) {
-    fs::create_dir(to).expect("room for a directory");
+    fs::create_dir(to).expect("space for a directory");
     let mut names = Vec::new();
     fs.readdir(dir.ino, 0, &mut |entry| {
         names.push(entry.name.to_vec());
@@ -238,25 +239,23 @@ fn directory(
         .iter()
         .filter(|name| ![&b"."[..], b".."].contains(&&name[..]))
     {
-        let (attr, to) = (
-            fs.lookup(dir.ino, name).expect("a good entry"),
-            to.join(OsStr::from_bytes(name)),
-        );
+        let attr = fs.lookup(dir.ino, name).expect("a good entry");
+        let to = to.join(OsStr::from_bytes(name));
         match attr.kind {
             FileType::Directory => directory(fs, &attr, &to, buffer, first_names),
             FileType::Symlink => symlink(
                 OsStr::from_bytes(&fs.readlink(attr.ino).expect("a good link")),
                 &to,
             )
-            .expect("room for a link"),
+            .expect("space for a link"),
             _ => match first_names.get(&attr.ino) {
-                Some(first) => fs::hard_link(first, &to).expect("room for a name"),
+                Some(first) => fs::hard_link(first, &to).expect("space for a name"),
                 None => {
-                    let mut file = File::create(&to).expect("room for a file");
+                    let mut file = File::create(&to).expect("space for a file");
                     let mut done = 0;
                     while done < attr.size {
                         let count = fs.read(attr.ino, done, buffer).expect("a good file");
-                        file.write_all(&buffer[..count]).expect("room for a file");
+                        file.write_all(&buffer[..count]).expect("space for a file");
                         done += count as u64;
                     }
                     finish(&file, &attr);
@@ -281,7 +280,7 @@ fn finish(file: &File, attr: &Attr) {
 
 /// dump.f2fs 1.15 knows no names: it restores one inode below its directory, and asks first.
 fn dump(image: &Path, to: &Path) {
-    fs::create_dir(to).expect("room for a directory");
+    fs::create_dir(to).expect("space for a directory");
     for ino in longest(image) {
         let mut child = Command::new(tool("dump.f2fs"))
             .args(["-i", &format!("0x{:x}", ino.0)])
@@ -316,7 +315,8 @@ fn longest(image: &Path) -> Vec<Ino> {
         },
     )
     .expect("a good image");
-    let (mut found, mut dirs) = (Vec::new(), vec![Ino::ROOT]);
+    let mut found = Vec::new();
+    let mut dirs = vec![Ino::ROOT];
     while let Some(dir) = dirs.pop() {
         let mut names = Vec::new();
         fs.readdir(dir, 0, &mut |entry| {

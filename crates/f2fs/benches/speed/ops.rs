@@ -24,7 +24,7 @@ fn ours() -> Seconds {
 fn make(image: &Path, program: &str) {
     File::create(image)
         .and_then(|file| file.set_len(beside::VOLUME))
-        .expect("room for the image");
+        .expect("space for the image");
     let made = Command::new(program).arg("-q").arg(image).output();
     let why = format!("{program} failed: apt-get install f2fs-tools e2fsprogs");
     assert!(made.is_ok_and(|output| output.status.success()), "{why}");

@@ -300,7 +300,7 @@ fn cuts_lose_nothing_that_was_overwritten_in_place() {
 }
 
 #[test]
-fn cuts_lose_nothing_while_room_is_little() {
+fn cuts_lose_nothing_while_space_is_little() {
     for threaded in [true, false] {
         let options = Options {
             threaded,
@@ -310,7 +310,7 @@ fn cuts_lose_nothing_while_room_is_little() {
             &record(60, &Format::default(), options, |story| {
                 churn(story, 6000, 160 * 1024)
             }),
-            &format!("little room, threaded {threaded}"),
+            &format!("little space, threaded {threaded}"),
             1,
             3,
             3,

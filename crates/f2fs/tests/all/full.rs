@@ -1,5 +1,5 @@
-//! Random calls give the answers of the reference file system on volumes that are 95 % full all the
-//! time, with cleaning in the foreground and in the background and with threaded logging.
+//! Random calls give the answers of the reference file system on volumes that are always 95 % full.
+//! Cleaning runs in the foreground and in the background, and with threaded logging.
 
 use crate::common::full::{Aging, FULL};
 use crate::common::{assert_clean, ram};

@@ -132,7 +132,8 @@ proptest! {
 
 /// First and last block of a pack, in bytes.
 fn blocks_of_pack(disk: &mut Ram, pack: u64) -> Vec<u64> {
-    let (start, mut head) = ((1 + pack) * 512 * 4096, vec![0; 4096]);
+    let start = (1 + pack) * 512 * 4096;
+    let mut head = vec![0; 4096];
     disk.read(Lba(start / 512), &mut head).unwrap();
     let blocks = u64::from(u32::from_le_bytes(head[136..140].try_into().unwrap()));
     if blocks > 1 && blocks < 512 {
@@ -157,7 +158,8 @@ fn seal(disk: &mut Ram, block: u64) {
 
 /// First byte of the newest copy of a node.
 fn node_at(disk: &mut Ram, nid: u32) -> u64 {
-    let (mut found, mut data) = (0, vec![0; 4096]);
+    let mut found = 0;
+    let mut data = vec![0; 4096];
     for block in 4096..60 * 256u64 {
         disk.read(Lba(block * 8), &mut data).unwrap();
         let word = |at: usize| u32::from_le_bytes(data[at..at + 4].try_into().unwrap());

@@ -18,7 +18,8 @@ fn le32(bytes: &[u8], at: usize) -> u32 {
 
 /// What mkfs.f2fs draws, and where it runs.
 fn drawn(theirs: &mut Ram, choices: &Format) -> Format {
-    let (sb, main) = (block(theirs, 0), le32(&block(theirs, 0), 1024 + 92));
+    let sb = block(theirs, 0);
+    let main = le32(&block(theirs, 0), 1024 + 92);
     let pack = block(theirs, le32(&sb, 1024 + 76).into());
     let root = block(theirs, main.into());
     let maker = &sb[1024 + 1668..1024 + 1924];

@@ -106,12 +106,11 @@ fn every_set_of_options_answers_like_the_reference() {
 /// Fills all but so many percent with a file, part by part.
 fn fill(f2fs: &mut F2fs<&mut Ram>, left_percent: u64) {
     let by = Caller::root(NOW);
-    let (ballast, total) = (
-        f2fs.create(Ino::ROOT, b"ballast", NewNode::File, 0o600, by)
-            .unwrap()
-            .ino,
-        f2fs.statfs().unwrap().free,
-    );
+    let ballast = f2fs
+        .create(Ino::ROOT, b"ballast", NewNode::File, 0o600, by)
+        .unwrap()
+        .ino;
+    let total = f2fs.statfs().unwrap().free;
     let mut at = 0;
     while f2fs.statfs().unwrap().free * 100 > total * left_percent {
         at += f2fs
@@ -121,7 +120,7 @@ fn fill(f2fs: &mut F2fs<&mut Ram>, left_percent: u64) {
     f2fs.forget(ballast, 1);
 }
 
-/// Writes here and there in a large file while little room is left, so that sections must be
+/// Writes here and there in a large file while little space is left, so that sections must be
 /// cleaned.
 fn churn(mib: u64, left_percent: u64, options: Options, seed: u64) -> Counts {
     let mut disk = formatted(mib, &Format::default());

@@ -25,7 +25,7 @@ fn record(kib: u64, choices: &Format, tell: impl FnOnce(&mut Story<Logged>)) -> 
     Run::record(disk, Story::new(fat, changes, Expectations::new()), tell)
 }
 
-/// All kinds of changes, with room enough.
+/// All kinds of changes, with space enough.
 fn mixed(story: &mut Story<Logged>) {
     mixed_with(story, |story| {
         story.regrow("/reuse 3", 4100, 9000);
@@ -42,7 +42,7 @@ fn again(story: &mut Story<Logged>) {
         story.create(&format!("/D{number}"), &bytes(number, 30));
     }
     for number in (0..32).step_by(2) {
-        // The second takes the slots of the first, where there is no room for it otherwise.
+        // The second takes the slots of the first, where there is no space for it otherwise.
         for name in [
             long(number),
             long(number + 1),
@@ -188,7 +188,7 @@ fn cuts_never_show_what_took_the_place_of_something_else() {
     };
     cut_run(
         &record(140, &small, |story| churn(story, 300, 16 * 1024)),
-        "little room",
+        "little space",
         8,
     );
 }
@@ -244,7 +244,8 @@ fn nothing_is_lost_while_the_memory_holds_the_metadata() {
         let by = nandlab_vfs::Caller::root(NOW);
         let dir = fat.mkdir(Ino::ROOT, b"album", 0o755, by)?.ino;
         for number in 0..12u64 {
-            let (name, mut data) = (format!("/album/photo number {number}"), Vec::new());
+            let name = format!("/album/photo number {number}");
+            let mut data = Vec::new();
             let file = fat
                 .create(
                     dir,
@@ -292,7 +293,8 @@ fn nothing_is_lost_while_the_memory_holds_the_metadata() {
         common::assert_clean(&mut disk, "after unmount");
         let steps = rail.steps();
         for cut in (0..steps).step_by(3) {
-            let (rail, mut done) = (Rail::new(), Vec::new());
+            let rail = Rail::new();
+            let mut done = Vec::new();
             let (mut disk, mut memory) = make(&rail);
             rail.cut_at(cut);
             assert!(run(&rail, &mut disk, &mut memory, &mut done).is_err());

@@ -103,7 +103,8 @@ proptest! {
         fat.sync().unwrap();
         drop(fat);
         for number in 0..pokes {
-            let (word, mut sector) = (mix(seed, number), [0; 512]);
+            let word = mix(seed, number);
+            let mut sector = [0; 512];
             memory.read(Lba(word % 64), &mut sector).unwrap();
             sector[(word >> 8) as usize % 512] ^= 1 << (word >> 20 & 7);
             memory.write(Lba(word % 64), &sector).unwrap();
@@ -219,7 +220,8 @@ fn set_fat16(disk: &mut Ram, cluster: u16, value: u16) {
 }
 
 fn large_start(disk: &mut Ram) -> u16 {
-    let (at, mut sector) = (slot_of(disk, b"LARGE"), [0; 512]);
+    let at = slot_of(disk, b"LARGE");
+    let mut sector = [0; 512];
     disk.read(Lba(at / 512), &mut sector).unwrap();
     let at = (at % 512) as usize;
     u16::from_le_bytes([sector[at + 26], sector[at + 27]])

@@ -242,7 +242,8 @@ fn volumes_of_mkfs_are_edited() {
 #[test]
 fn mtools_copies_our_trees_out_and_its_own_in() {
     let scratch = tempfile::tempdir().unwrap();
-    let (image, out) = (scratch.path().join("image"), scratch.path().join("out"));
+    let image = scratch.path().join("image");
+    let out = scratch.path().join("out");
     std::fs::create_dir(&out).unwrap();
     let mut disk = ram(20_000);
     format(&mut disk, &Format::default()).unwrap();

@@ -162,7 +162,8 @@ fn every_set_of_options_answers_like_the_reference() {
 #[test]
 fn metadata_memory_large_or_small_answers_like_the_reference() {
     for (seed, sectors) in [(1, 256), (2, 24)] {
-        let (mut disk, mut memory) = (ram(32 * 1024), Nvram::new(512, sectors, Rail::new()));
+        let mut disk = ram(32 * 1024);
+        let mut memory = Nvram::new(512, sectors, Rail::new());
         format(&mut disk, &Format::default()).unwrap();
         let mut model = Model::new(seed, rules());
         for _ in 0..3 {

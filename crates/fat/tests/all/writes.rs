@@ -72,7 +72,7 @@ fn an_fsynced_append_writes_contents_directory_and_on_allocation_both_tables() {
     assert_eq!(
         requests.borrow().as_slice(),
         [],
-        "nothing waits, nothing is written or flushed"
+        "nothing is dirty, nothing is written or flushed"
     );
 }
 
@@ -135,7 +135,7 @@ fn data_alone_leaves_times_behind_but_never_lengths() {
 }
 
 #[test]
-fn with_the_sync_option_nothing_waits() {
+fn with_the_sync_option_nothing_stays_dirty() {
     let mut disk = camera();
     let mut fat = Fat::mount(
         &mut disk,
@@ -361,10 +361,8 @@ fn a_name_changes_its_case_and_a_moved_directory_its_parent() {
         b"ReadMe.TXT"
     );
     assert_eq!(fat.lookup(Ino::ROOT, b"README.TXT").unwrap().ino, file);
-    let (a, b) = (
-        mkdir(&mut fat, Ino::ROOT, "a"),
-        mkdir(&mut fat, Ino::ROOT, "b"),
-    );
+    let a = mkdir(&mut fat, Ino::ROOT, "a");
+    let b = mkdir(&mut fat, Ino::ROOT, "b");
     let c = mkdir(&mut fat, a, "c");
     assert_eq!(
         fat.rename((Ino::ROOT, b"a"), (c, b"x"), Rename::Replace, NOW),

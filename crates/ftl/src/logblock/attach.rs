@@ -10,7 +10,7 @@ use crate::{AttachError, Cause};
 use alloc::{vec, vec::Vec};
 use nandlab_mtd::{Block, Geometry, Mtd, MtdError, Page};
 
-/// Most log blocks of a group: each group has room for that many.
+/// Most log blocks of a group: each group has space for that many.
 const MOST_GROUP_LOGS: u32 = 64;
 /// Copies of the anchor page.
 const ANCHORS: u32 = 2;
@@ -116,7 +116,8 @@ fn survey(mtd: &mut impl Mtd, block: u32, tags: &mut Vec<(Page, Tag)>) -> Result
         used: 0,
         void: false,
     };
-    let (mut whole, mut readable_end) = (false, true);
+    let mut whole = false;
+    let mut readable_end = true;
     tags.clear();
     for i in 0..pages {
         let page = Page(block * pages + i);
@@ -323,7 +324,8 @@ impl<M: Mtd> Core<M> {
             let block = self.open_block(Role::Anchor, false)?;
             let mut written = true;
             for i in 0..copies {
-                let (at, cause) = (block * self.maps.pages + i, Cause::Mapping);
+                let at = block * self.maps.pages + i;
+                let cause = Cause::Mapping;
                 written &= self.program_kind(at, Kind::Anchor, 0, &page, false, cause)?
                     == Programmed::Done;
             }
@@ -338,7 +340,8 @@ impl<M: Mtd> Core<M> {
     /// Reads every tag: the blocks in service, and the newest version of each logical page.
     fn read_tags(&mut self) -> Result<(Vec<Survey>, Vec<Newest>), MtdError> {
         let mut newest = vec![Newest::default(); self.maps.logical_pages() as usize];
-        let (mut surveys, mut tags) = (Vec::new(), Vec::new());
+        let mut surveys = Vec::new();
+        let mut tags = Vec::new();
         for block in 0..self.mtd.geometry().blocks {
             if self.mtd.is_bad(Block(block))? {
                 continue;

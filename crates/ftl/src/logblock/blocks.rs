@@ -16,7 +16,7 @@ pub(super) enum Use {
     Log { slot: u32 },
     /// The target of a merge under way, or the anchor.
     Held,
-    /// Out of service.
+    /// The block is out of service.
     Bad,
 }
 
@@ -55,7 +55,6 @@ impl BlockTable {
         self.uses[block as usize] = r#use;
     }
 
-    /// Blocks in service.
     pub fn good(&self) -> u32 {
         self.good
     }

@@ -2,7 +2,7 @@
 //! integers are little-endian; `docs/formats/log-block-ftl.md` has every field.
 //!
 //! **Tag**: the layout of `tag` with the magic "NLL1". The kind is that of [`Kind`], the number the
-//! logical page. Bit 23 of the date is set on the last page of a full merge. Bits 23-20 of the wear
+//! logical page. Bit 23 of the sequence field is set on the last page of a full merge. Bits 23-20 of the wear
 //! are the block's [`Role`].
 
 use crate::tag::{self, Fields, TAG, Tail};
@@ -10,19 +10,19 @@ use crate::tag::{self, Fields, TAG, Tail};
 /// Sequence numbers of a block span less than this, and a block's worth more while it is being
 /// completed.
 pub(crate) const SPAN: u64 = (1 << 23) - (1 << 16);
-/// Most logical pages.
+/// The most logical pages that the format can name.
 pub(crate) const MAX_PAGES: u32 = tag::NUMBERS;
 pub(crate) const VERSION: u16 = 1;
 
 const TAG_MAGIC: [u8; 4] = *b"NLL1";
-/// Flag of a date: the last page of a full merge.
+/// Flag of the sequence field: the last page of a full merge.
 const LAST: u32 = 1 << 23;
 const MOST_ERASES: u32 = (1 << 20) - 1;
 
 /// What a page holds of its logical page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Its contents.
+    /// A block of the volume's contents.
     Data = 0,
     /// That it was discarded: it reads as zeros. The page has no data.
     Discarded = 1,
@@ -56,7 +56,7 @@ pub(crate) enum Role {
     Log = 2,
     /// A log of any pages.
     Random = 3,
-    /// The anchor pages.
+    /// The block holds the anchor pages.
     Anchor = 4,
 }
 
@@ -93,7 +93,7 @@ impl BlockHeader {
     }
 }
 
-/// The flags of a page's date.
+/// The flags of a page's sequence field.
 #[inline]
 pub(crate) fn flags(last: bool) -> u32 {
     if last { LAST } else { 0 }
@@ -119,8 +119,8 @@ impl Tag {
         Some(Self {
             kind: Kind::of(fields.name),
             lpn,
-            sequence: block.base + u64::from(fields.date & (LAST - 1)),
-            last: fields.date & LAST != 0,
+            sequence: block.base + u64::from(fields.sequence & (LAST - 1)),
+            last: fields.sequence & LAST != 0,
             block,
         })
     }

@@ -80,7 +80,7 @@ impl GroupLogs {
     }
 
     /// The group's log takes no more: it gets another, or a log block is merged for it. The caller
-    /// looks again, since a merge may make room in place.
+    /// looks again, since a merge may free space in place.
     fn make_room<M: Mtd>(&mut self, core: &mut Core<M>, group: u32) -> Result<(), BlockError> {
         let limit = core.log_limit()?;
         if self.counts[group as usize] >= self.most {

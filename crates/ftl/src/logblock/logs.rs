@@ -5,7 +5,7 @@ use alloc::{vec, vec::Vec};
 /// Name of a page that cannot be read.
 pub(super) const NAMELESS: u32 = u32::MAX;
 
-/// A log block.
+/// A log block with the pages in it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Log {
     pub block: u32,

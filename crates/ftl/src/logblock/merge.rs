@@ -56,7 +56,8 @@ impl<M: Mtd> Core<M> {
     pub fn next_named(&mut self, slot: u32, index: &mut u32) -> Option<u32> {
         let log = *self.logs.get(slot);
         while *index < log.next {
-            let (i, lpn) = (*index, self.logs.name(slot, *index));
+            let i = *index;
+            let lpn = self.logs.name(slot, *index);
             *index += 1;
             if lpn == NAMELESS {
                 continue;
@@ -105,7 +106,7 @@ impl<M: Mtd> Core<M> {
             self.logs.get_mut(slot).open = false;
             return Ok(false);
         }
-        self.settle_places(lbn, log.next..end, pending);
+        self.place_newest(lbn, log.next..end, pending);
         self.tally.merges.partial += 1;
         self.adopt_log(slot, end, Cause::PartialMerge)?;
         Ok(true)
@@ -116,13 +117,7 @@ impl<M: Mtd> Core<M> {
         let log = *self.logs.get(slot);
         let lbn = self.maps.split(self.logs.name(slot, 0)).0;
         let first = lbn * self.maps.pages;
-        for (i, lpn) in (first..first + log.next).enumerate() {
-            // A version in another log is newer still, and stays there.
-            if self.maps.log(lpn) == Some(log.block * self.maps.pages + i as u32) {
-                self.maps.set_log(lpn, None);
-            }
-            self.maps.set_placed(lpn, true);
-        }
+        self.place_log(&log, first);
         self.logs.remove(slot);
         self.blocks.set(log.block, Use::Data { lbn });
         let fill = if log.open {
@@ -133,6 +128,16 @@ impl<M: Mtd> Core<M> {
         match self.maps.set_data(lbn, Some(log.block), fill) {
             Some(old) => self.release_block(old, cause),
             None => Ok(()),
+        }
+    }
+
+    fn place_log(&mut self, log: &super::logs::Log, first: u32) {
+        for (i, lpn) in (first..first + log.next).enumerate() {
+            // A version in another log is newer still, and stays there.
+            if self.maps.log(lpn) == Some(log.block * self.maps.pages + i as u32) {
+                self.maps.set_log(lpn, None);
+            }
+            self.maps.set_placed(lpn, true);
         }
     }
 
@@ -150,7 +155,7 @@ impl<M: Mtd> Core<M> {
         } else {
             Some(self.fill_fresh(lbn, end, pending, cause)?)
         };
-        self.settle_places(lbn, 0..self.maps.pages, pending);
+        self.place_newest(lbn, 0..self.maps.pages, pending);
         if cause == Cause::FullMerge {
             self.tally.merges.full += 1;
         }
@@ -195,11 +200,11 @@ impl<M: Mtd> Core<M> {
 
     /// The newest versions of some pages of a logical block, as the merge found them, are now in
     /// their places.
-    fn settle_places(&mut self, lbn: u32, range: Range<u32>, pending: PendingPage<'_>) {
+    fn place_newest(&mut self, lbn: u32, range: Range<u32>, pending: PendingPage<'_>) {
         for off in range {
             let lpn = lbn * self.maps.pages + off;
             if self.maps.log(lpn).is_some() {
-                self.settle_log(lpn, None);
+                self.point_to_log(lpn, None);
             }
             self.maps.set_placed(lpn, self.sources[off as usize] != 0);
         }
@@ -238,13 +243,9 @@ impl<M: Mtd> Core<M> {
             } else if self.sources[off as usize] == 0 {
                 off += 1;
             } else {
-                let stop = pending.map_or(range.end, |p| {
-                    if p.0 > off {
-                        p.0.min(range.end)
-                    } else {
-                        range.end
-                    }
-                });
+                let stop = pending
+                    .filter(|p| p.0 > off)
+                    .map_or(range.end, |p| p.0.min(range.end));
                 match self.copy_run(block, lbn, off..stop, range.end, cause)? {
                     Some(copied) => off += copied,
                     None => return Ok(false),
@@ -264,7 +265,8 @@ impl<M: Mtd> Core<M> {
         end: u32,
         cause: Cause,
     ) -> Result<Option<u32>, BlockError> {
-        let (pages, tail) = (self.maps.pages, self.blocks.tails[block as usize]);
+        let pages = self.maps.pages;
+        let tail = self.blocks.tails[block as usize];
         let mut moves = core::mem::take(&mut self.moves);
         moves.clear();
         let first = self.maps.split(self.sources[range.start as usize] - 1).0 * pages + 1;

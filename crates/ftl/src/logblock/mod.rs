@@ -1,8 +1,9 @@
 //! Log blocks: data in block-mapped blocks, updates in a few page-mapped ones. BAST, SAST and FAST.
 //!
 //! *Promises* what [`BlockDevice`] promises, over any [`Mtd`] that corrects errors: without error
-//! correction a torn page cannot be told. A page that decays beyond correction reads as lost; found
-//! so only by a later attach, it counts as never written, since nothing tells it from a torn one.
+//! correction a torn page cannot be recognized. A page that decays beyond correction reads as lost;
+//! found so only by a later attach, it counts as never written, since nothing tells it from a torn
+//! one.
 //!
 //! *How.* Each logical block has a data block, in which every page has its place. A page is written
 //! in place once; its later versions go to log blocks, which merges turn into data blocks again
@@ -77,21 +78,8 @@ pub struct LogBlockFtl<M> {
 
 impl<M: Mtd> LogBlockFtl<M> {
     fn new(core: Core<M>) -> Self {
-        let options = &core.options;
-        let (logical, seed) = (core.maps.logical_blocks(), options.seed);
-        let policy = match options.scheme {
-            Scheme::Bast { victim } => Policy::Group(GroupLogs::new(logical, 1, 1, victim, seed)),
-            Scheme::Sast {
-                blocks,
-                logs,
-                victim,
-            } => Policy::Group(GroupLogs::new(logical, blocks, logs, victim, seed)),
-            Scheme::Fast {
-                mismatch,
-                pending,
-                owner,
-            } => Policy::Fast(FastLogs::new(mismatch, pending, owner)),
-        };
+        let logical = core.maps.logical_blocks();
+        let policy = Self::policy(&core.options, logical);
         let page = core.mtd.geometry().page;
         let sectors = u64::from(core.maps.logical_pages()) * u64::from(page / SECTOR);
         Self {
@@ -107,12 +95,29 @@ impl<M: Mtd> LogBlockFtl<M> {
         }
     }
 
+    fn policy(options: &LogBlockOptions, logical: u32) -> Policy {
+        let seed = options.seed;
+        match options.scheme {
+            Scheme::Bast { victim } => Policy::Group(GroupLogs::new(logical, 1, 1, victim, seed)),
+            Scheme::Sast {
+                blocks,
+                logs,
+                victim,
+            } => Policy::Group(GroupLogs::new(logical, blocks, logs, victim, seed)),
+            Scheme::Fast {
+                mismatch,
+                pending,
+                owner,
+            } => Policy::Fast(FastLogs::new(mismatch, pending, owner)),
+        }
+    }
+
     /// Gives the flash back, without any further write.
     pub fn into_medium(self) -> M {
         self.core.mtd
     }
 
-    /// Logical blocks offered.
+    /// Returns the logical blocks that it offers.
     pub fn logical_blocks(&self) -> u32 {
         self.core.maps.logical_blocks()
     }

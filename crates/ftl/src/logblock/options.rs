@@ -1,7 +1,7 @@
 //! Choices of the log-block layers: what their papers leave open, each with a default and its
 //! reason.
 
-/// Which log-block layer.
+/// The log-block layer that is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// Block-associative sector translation: each log block serves one logical block (Kim, Kim,
@@ -92,7 +92,7 @@ pub enum FirstWrite {
 /// The order in which the chip lets the pages of a block be programmed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PageOrder {
-    /// Any (small-block SLC).
+    /// Pages in any order, as small-block SLC allows.
     Any,
     /// Ascending, pages may be left out (all others): the default, since every chip permits it.
     #[default]
@@ -103,7 +103,7 @@ pub enum PageOrder {
 /// fixed when formatting, all others may change from one attach to the next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogBlockOptions {
-    /// Which layer.
+    /// The log-block layer that is simulated.
     pub scheme: Scheme,
     /// Log blocks in all; fewer once bad blocks have used up the spare ones.
     pub log_blocks: u32,
@@ -124,7 +124,7 @@ pub struct LogBlockOptions {
     pub eager: bool,
     /// The spread of erase counts at which data at rest is moved off little-worn blocks; 0 never.
     pub wear_threshold: u32,
-    /// Of [`LogVictim::Random`].
+    /// The seed of [`LogVictim::Random`].
     pub seed: u64,
     /// Deliberate faults, for proving that the crash explorer finds them.
     #[doc(hidden)]

@@ -20,7 +20,6 @@ pub(super) const RESERVE: u32 = 4;
 /// A new version of a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Payload<'a> {
-    /// Its contents.
     Data(&'a [u8]),
     /// Zeros from now on; the page has no data.
     Discard,
@@ -60,7 +59,8 @@ pub(super) struct Core<M> {
 
 impl<M: Mtd> Core<M> {
     pub fn new(mtd: M, options: LogBlockOptions, logical_blocks: u32) -> Self {
-        let (pages, blocks) = (mtd.geometry().pages_per_block, mtd.geometry().blocks);
+        let pages = mtd.geometry().pages_per_block;
+        let blocks = mtd.geometry().blocks;
         Self {
             maps: Maps::new(logical_blocks, pages),
             blocks: BlockTable::new(blocks),
@@ -225,7 +225,7 @@ impl<M: Mtd> Core<M> {
 
     /// The newest version of a logical page is on `page` of a log, or (none) no longer in a log.
     #[inline]
-    pub fn settle_log(&mut self, lpn: u32, page: Option<u32>) {
+    pub fn point_to_log(&mut self, lpn: u32, page: Option<u32>) {
         if let Some(old) = self.maps.set_log(lpn, page)
             && let Use::Log { slot } = self.blocks.of(self.maps.split(old).0)
         {
@@ -261,7 +261,7 @@ impl<M: Mtd> Core<M> {
             self.repairs.push(lbn);
             return Ok(false);
         }
-        self.settle_log(lpn, None);
+        self.point_to_log(lpn, None);
         self.maps.set_placed(lpn, true);
         self.maps
             .set_present(lpn, matches!(payload, Payload::Data(_)));
@@ -297,13 +297,13 @@ impl<M: Mtd> Core<M> {
         }
         self.logs.push(slot, lpn, self.maps.split(lpn).1);
         self.logs.get_mut(slot).live += 1;
-        self.settle_log(lpn, Some(page));
+        self.point_to_log(lpn, Some(page));
         self.maps
             .set_present(lpn, matches!(payload, Payload::Data(_)));
         Ok(true)
     }
 
-    /// Whether a log has room that may be written.
+    /// Whether a log has space that may be written.
     #[inline]
     pub fn takes_more(&self, slot: u32) -> bool {
         let log = self.logs.get(slot);

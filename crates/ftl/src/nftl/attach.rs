@@ -16,9 +16,8 @@ use nandlab_mtd::{Block, Mtd, MtdError, Page};
 #[derive(Debug)]
 struct Media {
     header: MediaHeader,
-    /// By unit.
+    /// Whether each unit is reserved.
     reserved: Vec<bool>,
-    /// Pages read.
     reads: u64,
 }
 
@@ -81,10 +80,12 @@ fn read_sector(mtd: &mut impl Mtd, page: u32, buf: &mut [u8]) -> Result<bool, Mt
 /// Finds the media header: the first one on the medium, since only units behind both copies hold
 /// data, which may look like one.
 fn find_media<M: Mtd>(mtd: &mut M) -> Result<Media, AttachError> {
-    let (pages, blocks) = (mtd.geometry().pages_per_block, mtd.geometry().blocks);
+    let pages = mtd.geometry().pages_per_block;
+    let blocks = mtd.geometry().blocks;
     let mut sector = vec![0; SECTOR as usize];
     let mut found: Option<(MediaHeader, u32)> = None;
-    let (mut copy, mut reads) = (None, 0);
+    let mut copy = None;
+    let mut reads = 0;
     for unit in 0..blocks {
         if mtd.is_bad(Block(unit))? {
             continue;
@@ -231,7 +232,8 @@ impl<M: Mtd> Nftl<M> {
     /// the other, and complete. Of two single units one is a copy of the other, of which an erase
     /// may have left a part. Two longer ones only come from elsewhere: then it is Linux's rule.
     fn choose(&mut self, known: Candidate, other: Candidate) -> Result<Candidate, BlockError> {
-        let (a, b) = (known.units.len(), other.units.len());
+        let a = known.units.len();
+        let b = other.units.len();
         let other_wins = match (a, b) {
             (1, 1) => self.used(other.units[0])? >= self.used(known.units[0])?,
             _ if self.bug(SeededBug::KeepLonger) => b >= a,
@@ -261,13 +263,10 @@ impl<M: Mtd> Nftl<M> {
         let mut damaged = Vec::new();
         for (chain, candidate) in (0..).zip(chains) {
             let Some(candidate) = candidate else { continue };
-            let mut damage = candidate.damaged;
+            let damage =
+                candidate.damaged | self.adopt_units(chain, &candidate.units, found, marked);
             for &unit in &candidate.units {
                 used[unit as usize] = true;
-                self.units.append(chain, unit);
-                self.adopt_unit(unit, found[unit as usize]);
-                // Linux would not take a unit without an erase mark for one in use.
-                damage |= !marked[unit as usize];
             }
             if self.adopt_sectors(chain, &candidate.units, damage)? {
                 damaged.push(chain);
@@ -279,6 +278,18 @@ impl<M: Mtd> Nftl<M> {
             self.adopt_unused(unit, found[unit as usize], marked[unit as usize])?;
         }
         Ok(damaged)
+    }
+
+    /// Takes over the units of a chain. Returns whether one is damaged.
+    fn adopt_units(&mut self, chain: u16, units: &[u16], found: &[Found], marked: &[bool]) -> bool {
+        let mut damage = false;
+        for &unit in units {
+            self.units.append(chain, unit);
+            self.adopt_unit(unit, found[unit as usize]);
+            // Linux would not take a unit without an erase mark for one in use.
+            damage |= !marked[unit as usize];
+        }
+        damage
     }
 
     /// A unit of a chain.

@@ -121,7 +121,7 @@ impl<M: Mtd> Nftl<M> {
                 }
             };
             if let Some(unit) = written {
-                self.units.settle(
+                self.units.place_newest(
                     chain,
                     sector,
                     matches!(payload, Payload::Data(_)).then_some(unit),
@@ -346,7 +346,7 @@ impl<M: Mtd> Nftl<M> {
         self.units.append(chain, unit);
         self.units.add(unit, Guard::Backed);
         if status == Status::Used {
-            self.units.settle(chain, 0, Some(unit));
+            self.units.place_newest(chain, 0, Some(unit));
         }
     }
 }

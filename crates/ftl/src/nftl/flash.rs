@@ -13,7 +13,7 @@ use nandlab_mtd::{Block, Mtd, MtdError, Page};
 /// Where a unit to write to comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// The options' choice.
+    /// The place that the options choose.
     Allocation,
     /// The most worn free one.
     MostWorn,

@@ -81,10 +81,8 @@ impl<M: Mtd> Nftl<M> {
                     survey.touched |= sector > 0;
                     continue;
                 }
-                let (newer, status) = (
-                    free_found >> sector & 1 == 0,
-                    oob.map_or(Status::Lost, |oob| oob.status()),
-                );
+                let newer = free_found >> sector & 1 == 0;
+                let status = oob.map_or(Status::Lost, |oob| oob.status());
                 *seen = oob.unwrap_or(*seen);
                 survey.touched |= sector > 0 && status != Status::Free;
                 match status {
@@ -123,7 +121,8 @@ impl<M: Mtd> Nftl<M> {
 
     /// Copies that folding a chain takes, as far as it is known without reading it.
     fn copies(&self, chain: u16) -> u32 {
-        let (mut live, mut in_last) = (0u64, 0);
+        let mut live = 0u64;
+        let mut in_last = 0;
         for unit in self.units.chain(chain) {
             let unit = self.units.unit(unit);
             live |= unit.live;
@@ -250,7 +249,7 @@ impl<M: Mtd> Nftl<M> {
     /// Whether a chain can be folded into its last unit.
     fn fits_last(&self, chain: u16, survey: &Survey) -> bool {
         let traits = self.units.unit(survey.last).traits;
-        // Guarded, a fold that was not finished is told by its unit having been found.
+        // Guarded: the unit was found, so the fold was not finished.
         let marked = self.options.ordering == Ordering::Linux && survey.last_oob[2].has_fold_mark();
         let fits = |(newest, oob): (&Newest, &Oob)| match newest {
             Newest::Nothing => true,

@@ -36,7 +36,7 @@ const NONE: u16 = 0xffff;
 pub(super) enum Status {
     /// Nothing: it may be written.
     Free = 0xff,
-    /// Its contents.
+    /// The sector holds contents that count.
     Used = 0x55,
     /// That it reads as zeros.
     Deleted = 0x00,

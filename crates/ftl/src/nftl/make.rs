@@ -82,12 +82,7 @@ impl<M: Mtd> Maker<M> {
     /// Erases a unit and marks it as erased, or retires it.
     fn erase(&mut self, unit: u32) -> Result<(), MtdError> {
         let mark = self.page(unit, 1);
-        let worn = self
-            .place
-            .read(|user| self.mtd.read(mark, &mut [], user))?
-            .and_then(|oob| oob.erases())
-            .unwrap_or(0);
-        let erases = worn.checked_add(1).unwrap_or(1);
+        let erases = self.next_erases(mark)?;
         let marked = self.mtd.erase(Block(unit)).and_then(|()| {
             let oob = Oob::ERASED.with_erases(erases);
             self.place
@@ -103,13 +98,20 @@ impl<M: Mtd> Maker<M> {
         }
     }
 
+    fn next_erases(&mut self, mark: Page) -> Result<u32, MtdError> {
+        let worn = self
+            .place
+            .read(|user| self.mtd.read(mark, &mut [], user))?
+            .and_then(|oob| oob.erases())
+            .unwrap_or(0);
+        Ok(worn.checked_add(1).unwrap_or(1))
+    }
+
     /// The media header, and the unit of its copy.
     fn plan(&self, options: &NftlOptions) -> Result<(MediaHeader, u16), AttachError> {
-        let mut good = (0..)
-            .zip(&self.erases)
-            .filter(|(_, erases)| erases.is_some())
-            .map(|(unit, _)| unit);
-        let (first, copy) = (good.next(), good.next());
+        let mut good = self.good_units();
+        let first = good.next();
+        let copy = good.next();
         let count = first.into_iter().chain(copy).chain(good).count() as u32;
         let reserved = options.spare_units.saturating_add(MEDIA_UNITS + STAND_INS);
         let (Some(first), Some(copy), true) = (first, copy, count > reserved) else {
@@ -129,6 +131,13 @@ impl<M: Mtd> Maker<M> {
             },
             copy,
         ))
+    }
+
+    fn good_units(&self) -> impl Iterator<Item = u16> {
+        (0..)
+            .zip(&self.erases)
+            .filter(|(_, erases)| erases.is_some())
+            .map(|(unit, _)| unit)
     }
 
     /// Writes both copies of the media header and of the bad-unit table; false if one of their

@@ -2,10 +2,10 @@
 //! and operation for operation.
 //!
 //! *Promises* what [`BlockDevice`] promises, over any [`Mtd`] of 512-byte pages that corrects
-//! errors, takes the pages of a block in any order and a page in three programs (four with
-//! [`Ordering::Linux`], which does not promise what a power cut leaves). A sector whose newest
-//! contents cannot be read is lost and says so; one that is found unreadable when the layer is
-//! attached is taken for torn: it counts as what it was before.
+//! errors. It must take the pages of a block in any order and a page in three programs.
+//! [`Ordering::Linux`] needs four, and does not promise what a power cut leaves. A sector whose
+//! newest contents cannot be read is lost and says so; one that is found unreadable when the layer
+//! is attached is taken for torn: it counts as what it was before.
 //!
 //! *How.* A unit is an erase block. Each virtual unit of the disk has a chain of units; a sector
 //! lies at its own offset in one of them, and a new version goes to the first unit of the chain in

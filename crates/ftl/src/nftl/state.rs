@@ -7,7 +7,7 @@ use super::format::Status;
 pub(super) enum Newest {
     /// None, or a discard.
     Nothing,
-    /// In this unit.
+    /// This unit holds the newest sector.
     At(u16),
     /// Lost to a media error.
     Lost,
@@ -29,7 +29,6 @@ pub(super) struct Prepared {
 pub(super) enum Target {
     /// Its last unit, where that can be done.
     Last,
-    /// A free unit.
     Fresh,
     /// The most worn free unit.
     MostWorn,
@@ -38,7 +37,6 @@ pub(super) enum Target {
 /// A new version of a sector.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Payload<'a> {
-    /// Its contents.
     Data(&'a [u8]),
     /// Zeros from now on; nothing but OOB is written.
     Discard,

@@ -11,7 +11,7 @@ pub(super) enum Found {
     Reserved,
     /// Nothing: it is erased, or cannot be read.
     Nameless,
-    /// The unit's name.
+    /// The virtual unit that the unit header names.
     Named(Name),
 }
 

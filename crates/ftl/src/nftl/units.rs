@@ -3,7 +3,7 @@
 use super::options::Allocation;
 use alloc::{vec, vec::Vec};
 
-/// No unit.
+/// Stands for no unit in a table.
 const NIL: u16 = 0xffff;
 /// In the table of next units: the unit is free.
 const FREE: u16 = 0xfffe;
@@ -12,7 +12,7 @@ const RESERVED: u16 = 0xfffc;
 
 /// Free units that Linux keeps.
 pub(super) const LINUX_LOW_WATER: u32 = 2;
-/// Units kept besides.
+/// The most free units that are kept on top of those.
 pub(super) const STAND_INS: u32 = 2;
 
 /// What must be minded of a unit; see `Guard` for each.
@@ -67,7 +67,6 @@ pub(super) struct Units {
     next: Vec<u16>,
     units: Vec<Unit>,
     free: u32,
-    /// Units in service.
     good: u32,
     /// The free unit taken last.
     last_free: u16,
@@ -163,7 +162,9 @@ impl Units {
     pub fn take(&mut self, allocation: Allocation) -> Option<u16> {
         let unit = match allocation {
             Allocation::RoundRobin => {
-                let (count, first, last) = (self.count(), self.first, self.last_free);
+                let count = self.count();
+                let first = self.first;
+                let last = self.last_free;
                 (last..count).chain(first..last).find(|&u| self.is_free(u))
             }
             Allocation::LeastWorn => self.free_units().min_by_key(|&u| self.unit(u).erases),
@@ -228,7 +229,7 @@ impl Units {
 
     /// The newest contents of a sector are in `unit` (none: it is zeros).
     #[inline]
-    pub fn settle(&mut self, chain: u16, sector: u32, unit: Option<u16>) {
+    pub fn place_newest(&mut self, chain: u16, sector: u32, unit: Option<u16>) {
         let mut at = self.head(chain);
         while let Some(u) = at {
             self.units[u as usize].live &= !(1 << sector);
@@ -318,8 +319,8 @@ mod tests {
             ),
             (vec![4, 2, 5], 3, Some(1))
         );
-        units.settle(1, 9, Some(2));
-        units.settle(1, 9, Some(5));
+        units.place_newest(1, 9, Some(2));
+        units.place_newest(1, 9, Some(5));
         assert_eq!([4, 2, 5].map(|u| units.unit(u).live), [0, 0, 1 << 9]);
         let former = units.replace(1, 5).unwrap();
         assert_eq!(

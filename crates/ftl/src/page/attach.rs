@@ -171,7 +171,7 @@ impl<M: Mtd> PageFtl<M> {
             if index < self.mapping.count {
                 let start = (index * self.mapping.per_page) as usize;
                 for (to, entry) in self.map[start..].iter_mut().zip(entries) {
-                    let (plain, renamed) = self.names.strip(entry);
+                    let (plain, renamed) = self.stale_tags.strip(entry);
                     *to = if plain > limit || renamed && plain == 0 {
                         LOST
                     } else {
@@ -190,7 +190,7 @@ impl<M: Mtd> PageFtl<M> {
             .iter()
             .for_each(|s| serving[s.block as usize] = s.mapping);
         for lpn in 0..self.map.len() {
-            let (entry, renamed) = self.names.strip(self.map[lpn]);
+            let (entry, renamed) = self.stale_tags.strip(self.map[lpn]);
             if entry == 0 || entry == LOST {
                 continue;
             }
@@ -201,7 +201,7 @@ impl<M: Mtd> PageFtl<M> {
             } else {
                 self.blocks.set_valid_run(entry - 1, 1);
                 if renamed {
-                    self.names.set(entry - 1, lpn as u32);
+                    self.stale_tags.set(entry - 1, lpn as u32);
                 }
             }
         }

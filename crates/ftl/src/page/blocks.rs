@@ -13,13 +13,13 @@ pub(crate) enum State {
     Free,
     /// In the pool, erased.
     Clean,
-    /// Being filled.
+    /// The block takes pages in order.
     Open,
     /// Full, or not to be filled further.
     Closed,
-    /// Being emptied.
+    /// The collector is moving its pages away.
     Victim,
-    /// Out of service.
+    /// The block is out of service.
     Bad,
 }
 
@@ -40,8 +40,8 @@ pub(crate) struct BlockTable {
     /// Sequence number when the block was closed.
     closed_at: Vec<u64>,
     /// What must be durable before the block is erased.
-    settled: Vec<Issued>,
-    /// Holds map pages.
+    erase_after: Vec<Issued>,
+    /// Whether each block holds map pages.
     mapping: Vec<bool>,
     /// To be retired once it is empty.
     failing: Vec<bool>,
@@ -67,7 +67,7 @@ impl BlockTable {
             bitmap: vec![0; n * words],
             erases: vec![0; n],
             closed_at: vec![0; n],
-            settled: vec![Issued(0); n],
+            erase_after: vec![Issued(0); n],
             mapping: vec![false; n],
             failing: vec![false; n],
             buckets: Buckets::new(geometry.blocks, geometry.pages_per_block),
@@ -94,7 +94,6 @@ impl BlockTable {
         self.free
     }
 
-    /// Blocks in service.
     pub fn good(&self) -> u32 {
         self.good
     }
@@ -108,10 +107,8 @@ impl BlockTable {
     pub fn set_valid_run(&mut self, page: u32, len: u32) {
         let (block, index) = self.divisor.split(page);
         let ones = u64::MAX >> (64 - len);
-        let (word, bit) = (
-            block as usize * self.words + index as usize / 64,
-            index % 64,
-        );
+        let word = block as usize * self.words + index as usize / 64;
+        let bit = index % 64;
         self.bitmap[word] |= ones << bit;
         if bit + len > 64 {
             self.bitmap[word + 1] |= ones >> (64 - bit);
@@ -190,8 +187,8 @@ impl BlockTable {
     }
 
     /// What must be durable before the block is erased.
-    pub fn settled(&self, block: u32) -> Issued {
-        self.settled[block as usize]
+    pub fn erase_after(&self, block: u32) -> Issued {
+        self.erase_after[block as usize]
     }
 
     /// A block will not be filled further, and may be collected.
@@ -208,9 +205,9 @@ impl BlockTable {
         self.state[block as usize] = State::Victim;
     }
 
-    /// An empty block goes (back) to the pool, to be erased once `settled` is durable; or out of
-    /// service if it is failing (false).
-    pub fn release(&mut self, block: u32, settled: Issued) -> bool {
+    /// An empty block goes (back) to the pool, to be erased once `erase_after` is durable; or out
+    /// of service if it is failing (false).
+    pub fn release(&mut self, block: u32, erase_after: Issued) -> bool {
         let b = block as usize;
         self.bitmap[b * self.words..(b + 1) * self.words].fill(0);
         self.valid[b] = 0;
@@ -222,7 +219,7 @@ impl BlockTable {
             return false;
         }
         self.state[b] = State::Free;
-        self.settled[b] = settled;
+        self.erase_after[b] = erase_after;
         self.pools[(block % self.units) as usize].insert((self.erases[b], block));
         self.free += 1;
         true

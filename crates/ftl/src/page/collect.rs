@@ -1,4 +1,4 @@
-//! Making room: victims are emptied, worn and failing blocks too.
+//! Freeing space: victims are emptied, worn and failing blocks too.
 
 use super::blocks::State;
 use super::format::{LOST, Name, SPAN};
@@ -39,8 +39,8 @@ impl<M: Mtd> PageFtl<M> {
         }
     }
 
-    /// Blocks without which the layer cannot go on: everything valid, the open blocks, and room for
-    /// collection to work.
+    /// Blocks without which the layer cannot go on: everything valid, the open blocks, and space
+    /// for collection to work.
     pub(super) fn blocks_needed(&self) -> u32 {
         let pages = u64::from(self.map.len() as u32) + u64::from(self.mapping.count) + 1;
         let open: u32 = self.frontiers.iter().map(|f| f.lanes()).sum();
@@ -58,7 +58,7 @@ impl<M: Mtd> PageFtl<M> {
         urgent || self.blocks.free() <= self.low_water()
     }
 
-    /// Collects until there is room again.
+    /// Collects until there is free space again.
     pub(super) fn make_room(&mut self) -> Result<(), BlockError> {
         self.drop_collected();
         while self.short_of_room() {
@@ -155,7 +155,7 @@ impl<M: Mtd> PageFtl<M> {
     /// The victim is empty.
     fn finish(&mut self, block: u32) -> Result<(), BlockError> {
         let pages = self.mtd.geometry().pages_per_block;
-        self.names.forget(block * pages, pages);
+        self.stale_tags.forget(block * pages, pages);
         if !self.blocks.release(block, self.mtd.issued()) {
             // Its contents must be safe elsewhere before the mark hides them.
             self.mtd.sync().map_err(|e| self.fault(e))?;
@@ -167,16 +167,12 @@ impl<M: Mtd> PageFtl<M> {
     /// Moves valid pages out of a victim until `budget` is spent; gives what is left of it.
     fn move_out(&mut self, victim: Evacuation, mut budget: u32) -> Result<u32, BlockError> {
         let Evacuation { block, cause, .. } = victim;
-        let stream = match (self.blocks.is_mapping(block), self.options.separate_streams) {
-            (true, _) => Stream::Map,
-            (false, true) => Stream::Collection,
-            (false, false) => Stream::Host(0),
-        };
+        let stream = self.stream_of(block);
         let first = block * self.mtd.geometry().pages_per_block;
         for word in 0..self.blocks.words() {
             let first = first + word as u32 * 64;
             let bits = self.blocks.valid_word(block, word);
-            let mut renamed = self.names.among(first, bits);
+            let mut renamed = self.stale_tags.among(first, bits);
             if self.options.seeded_bug == Some(SeededBug::RemapNameKept) {
                 renamed = 0;
             }
@@ -192,6 +188,15 @@ impl<M: Mtd> PageFtl<M> {
             self.blocks.keep(block, word, named | renamed);
         }
         Ok(budget)
+    }
+
+    /// The stream that takes the valid pages of a victim.
+    fn stream_of(&self, block: u32) -> Stream {
+        match (self.blocks.is_mapping(block), self.options.separate_streams) {
+            (true, _) => Stream::Map,
+            (false, true) => Stream::Collection,
+            (false, false) => Stream::Host(0),
+        }
     }
 
     /// Moves the first pages of `bits`, counted from `first`, as far as the current lane and
@@ -240,10 +245,10 @@ impl<M: Mtd> PageFtl<M> {
     }
 
     /// Moves a page whose tag names another logical page: the data goes through the host and gets
-    /// the name of its owner.
+    /// the tag of its owner.
     #[cold]
     fn move_renamed(&mut self, page: Page, stream: Stream, cause: Cause) -> Result<(), BlockError> {
-        let Some(lpn) = self.names.owner(page.0) else {
+        let Some(lpn) = self.stale_tags.owner(page.0) else {
             return Err(self
                 .health
                 .broken("a page that was given away has no owner"));
@@ -285,7 +290,7 @@ impl<M: Mtd> PageFtl<M> {
             let entry = match Name::decode(name) {
                 Some(Name::Data(lpn)) => self
                     .map
-                    .get_mut(self.names.carry(m.from.0, m.to.0).unwrap_or(lpn) as usize),
+                    .get_mut(self.stale_tags.carry(m.from.0, m.to.0).unwrap_or(lpn) as usize),
                 Some(Name::Map(index)) => self.mapping.locations.get_mut(index as usize),
                 Some(Name::Record(_)) => self.records.location_mut(m.from.0),
                 None => None,

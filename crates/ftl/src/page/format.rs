@@ -1,5 +1,5 @@
-//! What the page-mapped layer puts on flash: a tag in the OOB of every page, map pages, and pages of
-//! remap records. All integers are little-endian.
+//! What the page-mapped layer puts on flash: a tag in the OOB of every page, map pages, and pages
+//! of remap records. All integers are little-endian.
 //!
 //! **Tag**: the layout of `tag` with the magic "NLP1". The kind is 0 for data, 1 for a map page and
 //! 2 for a remap record; the number is the logical page, the map index or the part of the record.
@@ -36,9 +36,9 @@
 //! | 24-27 | last page: sequence number of the record (that of this page when it was first programmed) less the number; zero in the others |
 //! | 28-31 | CRC-32 (IEEE) of bytes 0 to 27 and of the pairs |
 //!
-//! A pair is the logical page that becomes unmapped (bytes 0-3), the logical page that takes its
-//! place (4-7), and the entry that it takes (8-11, as in a map page, without [`RENAMED`]). Of two
-//! pairs of one record with the same logical pages the later one counts.
+//! A pair is the logical page that becomes unmapped (bytes 0-3) and the logical page that takes its
+//! place (4-7). Then comes the entry that it takes (8-11, as in a map page, without [`RENAMED`]).
+//! Of two pairs of one record with the same logical pages the later one counts.
 
 use crate::tag::{self, Fields, TAG, Tail};
 
@@ -56,7 +56,7 @@ pub(crate) const RENAMED_PAGES_MAX: u32 = RENAMED - 2;
 pub(crate) const LOST: u32 = u32::MAX;
 /// Sequence numbers of a block span less than this.
 pub(crate) const SPAN: u64 = 1 << 24;
-/// Most logical pages.
+/// The most logical pages that the format can name.
 pub(crate) const MAX_PAGES: u32 = tag::NUMBERS - 1;
 
 const TAG_MAGIC: [u8; 4] = *b"NLP1";
@@ -125,7 +125,7 @@ impl Tag {
         let fields = Fields::decode(TAG_MAGIC, bytes)?;
         Some(Self {
             name: Name::decode(fields.name)?,
-            sequence: fields.base + u64::from(fields.date),
+            sequence: fields.base + u64::from(fields.sequence),
             block: BlockHeader {
                 base: fields.base,
                 erases: fields.wear,
@@ -231,7 +231,7 @@ pub(crate) struct Pair {
 /// Where a page stands in its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordPart {
-    /// The record's number.
+    /// The sequence number of the record.
     pub number: u64,
     pub part: u32,
     /// In the last page: the record's sequence number.
@@ -291,7 +291,7 @@ pub(crate) struct Header {
     pub pages_per_block: u32,
     /// Blocks of the array.
     pub blocks: u32,
-    /// Logical pages offered.
+    /// The logical pages that the layer offers.
     pub logical_pages: u32,
 }
 

@@ -30,7 +30,7 @@ impl Stream {
     }
 }
 
-/// An open block.
+/// A block that takes pages.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lane {
     block: u32,
@@ -160,7 +160,7 @@ impl<M: Mtd> PageFtl<M> {
         self.urgent.push_back((block, Cause::Repair));
     }
 
-    /// Opens a block for the stream's current lane, or makes room so that the next call can.
+    /// Opens a block for the stream's current lane, or frees space so that the next call can.
     #[cold]
     fn open(&mut self, stream: Stream) -> Result<(), BlockError> {
         if !self.collecting && self.short_of_room() {
@@ -172,7 +172,8 @@ impl<M: Mtd> PageFtl<M> {
         }
         let frontier = &mut self.frontiers[stream.at()];
         let turn = frontier.turn;
-        let (at_rest, lane) = (frontier.at_rest, &mut frontier.lanes[turn]);
+        let at_rest = frontier.at_rest;
+        let lane = &mut frontier.lanes[turn];
         if core::mem::take(&mut lane.open) {
             // The block has no sequence numbers left for its remaining pages.
             let block = lane.block;
@@ -180,7 +181,8 @@ impl<M: Mtd> PageFtl<M> {
         }
         // Neighbouring lanes are the planes of one die, so that their programs run as one.
         let g = self.mtd.geometry();
-        let (die, plane) = (turn as u32 / g.planes, turn as u32 % g.planes);
+        let die = turn as u32 / g.planes;
+        let plane = turn as u32 % g.planes;
         let unit = die + g.dies * plane;
         let block = loop {
             let Some((block, state)) = self.blocks.take(unit, at_rest) else {
@@ -237,7 +239,7 @@ impl<M: Mtd> PageFtl<M> {
     /// Erases a block taken from the pool; false if it failed and was retired.
     fn erase(&mut self, block: u32) -> Result<bool, BlockError> {
         if self.options.seeded_bug != Some(SeededBug::EraseUnfenced) {
-            self.mtd.fence(self.blocks.settled(block));
+            self.mtd.fence(self.blocks.erase_after(block));
         }
         self.tally.of(Cause::Collection).erases += 1;
         self.erases_until_levelling = self.erases_until_levelling.saturating_sub(1);

@@ -27,7 +27,7 @@ pub(super) struct Mapping {
     /// Map pages whose range has lost an entry since they were written.
     forgotten: Vec<u32>,
     is_forgotten: Vec<bool>,
-    /// As many as may wait: collection writes them with the room it has.
+    /// As many as may wait: collection writes them with the space it has.
     forgotten_max: usize,
     /// A page of the map's stream on its way to flash, or one that collection carries: never from
     /// one slot to the next.
@@ -116,7 +116,7 @@ impl<M: Mtd> PageFtl<M> {
         (0..self.mapping.count).try_for_each(|index| self.write_map(index))
     }
 
-    /// Writes one map page, or the header page. The slot comes first: making room for it changes
+    /// Writes one map page, or the header page. The slot comes first: freeing space for it changes
     /// the map.
     pub(super) fn write_map(&mut self, index: u32) -> Result<(), BlockError> {
         loop {
@@ -166,7 +166,7 @@ impl<M: Mtd> PageFtl<M> {
         let end = (start + self.mapping.per_page as usize).min(self.map.len());
         let entries = self.map[start..end]
             .iter()
-            .map(|&entry| self.names.flag(entry));
+            .map(|&entry| self.stale_tags.flag(entry));
         format::encode_map(&mut self.mapping.buffer, index, self.sequence, entries);
     }
 }

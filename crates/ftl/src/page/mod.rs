@@ -1,11 +1,11 @@
 //! Page mapping: any logical page on any flash page.
 //!
 //! *Promises* what [`BlockDevice`] promises, over any [`Mtd`] that corrects errors: without error
-//! correction a torn page cannot be told.
+//! correction a torn page cannot be recognized.
 //!
 //! *How.* Writes go to the open blocks of a stream (of the host one or more, by its hints;
 //! collection; map), one per die and plane, in turn. Every page carries a tag (see `format`) with
-//! its name and a sequence number; the newest tag wins. So that an attach need not read every tag,
+//! its logical page and a sequence number; the newest tag wins. So that an attach need not read every tag,
 //! the map itself is written page by page, in turn, as the device works: a map page of sequence
 //! number *s* stands for every tag older than *s* in its range.
 //!
@@ -21,8 +21,8 @@
 //!    all, whatever is written, moved or discarded afterwards.
 //!
 //! *Remaps* ([`BlockDevice::remap`]) work on whole logical pages; [`PageFtl::check_remap`] says
-//! what is refused, and why. A flash page that was given away keeps the name in its tag until
-//! collection moves it; the map says that it does (see `names`).
+//! what is refused, and why. A flash page that was given away keeps its old tag until
+//! collection moves it; the map says that it does (see `stale_tags`).
 //!
 //! A block that was open at a cut is never filled further: its next page may look erased and not
 //! be.
@@ -37,11 +37,11 @@ mod collect;
 mod format;
 mod frontier;
 mod mapping;
-mod names;
 mod pairs;
 mod records;
 mod remap;
 mod replay;
+mod stale_tags;
 mod survey;
 
 pub use pairs::RemapError;
@@ -59,11 +59,11 @@ use collect::Evacuation;
 use format::LOST;
 use frontier::{Frontier, Stream};
 use mapping::Mapping;
-use names::Names;
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba, Remap};
 use nandlab_mtd::{Block, Mtd, MtdError, Page};
 use nandlab_sim::{Place, prefetch, with_defaults};
 use records::Records;
+use stale_tags::StaleTags;
 
 /// The layer's name in errors.
 const NAME: &str = "page mapping";
@@ -134,7 +134,7 @@ pub enum SeededBug {
     RemapInPieces,
     /// Rule 4: let go of a record at once, whatever the map pages say.
     RecordDropped,
-    /// Let collection copy a page that was given away, wrong name and all.
+    /// Let collection copy a page that was given away, with its stale tag.
     RemapNameKept,
     /// Records beat tags, even newer ones.
     RecordsLast,
@@ -153,12 +153,12 @@ pub struct PageFtl<M> {
     /// Flash page plus one of each logical page; 0 unmapped, [`LOST`] lost.
     map: Vec<u32>,
     blocks: BlockTable,
-    /// By [`Stream::at`].
+    /// One frontier a stream, indexed by [`Stream::at`].
     frontiers: Vec<Frontier>,
     /// Where the host writes.
     stream: Stream,
     mapping: Mapping,
-    names: Names,
+    stale_tags: StaleTags,
     records: Records,
     /// Of the next page programmed.
     sequence: u64,
@@ -197,7 +197,7 @@ impl<M: Mtd> PageFtl<M> {
             frontiers,
             stream: Stream::Host(0),
             mapping: Mapping::new(logical_pages, &g, options.map_interval),
-            names: Names::new(g.pages()),
+            stale_tags: StaleTags::new(g.pages()),
             records: Records::default(),
             sequence: 0,
             urgent: VecDeque::new(),
@@ -219,7 +219,7 @@ impl<M: Mtd> PageFtl<M> {
         self.mtd
     }
 
-    /// Logical pages offered.
+    /// Returns the logical pages that it offers.
     pub fn logical_pages(&self) -> u32 {
         self.map.len() as u32
     }
@@ -231,7 +231,7 @@ impl<M: Mtd> PageFtl<M> {
 
     /// The newest version of a logical page is now on `page`.
     #[inline]
-    fn settle(&mut self, lpn: u32, page: u32) {
+    fn point_to(&mut self, lpn: u32, page: u32) {
         let old = core::mem::replace(&mut self.map[lpn as usize], page + 1);
         if old != 0 && old != LOST {
             self.blocks.invalidate(old - 1);
@@ -290,7 +290,7 @@ impl<M: Mtd> Paged for PageFtl<M> {
             self.collect_step()?;
         }
         let page = self.append(lpn, data)?;
-        self.settle(lpn, page);
+        self.point_to(lpn, page);
         self.tally.host_pages += 1;
         if self.mapping.due <= 0 {
             self.write_next_map()

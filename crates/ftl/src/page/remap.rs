@@ -1,4 +1,4 @@
-//! Remaps: logical pages change hands, flash pages stay where they are.
+//! Remaps: logical pages move, flash pages stay where they are.
 //!
 //! A remap is one record on flash (see `format`), written through the map's stream. Its last page
 //! commits it: that page is fenced behind everything issued before, the other pages and the data
@@ -7,7 +7,7 @@
 //! written is named again.
 //!
 //! Records wait for the map pages of their logical pages, oldest first. How many pages of them may
-//! wait is limited, so that collection keeps its room: beyond that the map pages that the oldest
+//! wait is limited, so that collection keeps its space: beyond that the map pages that the oldest
 //! waits for are written before their turn.
 
 use super::format::{LOST, Name, Pair, RecordPart, encode_record, pairs_per_page};
@@ -25,13 +25,13 @@ const WAITING_MAX: u32 = 1024;
 
 impl<M: Mtd> PageFtl<M> {
     /// Says why [`remap`](nandlab_block::BlockDevice::remap) would refuse these pairs; its own
-    /// answer has no room for the reason.
+    /// answer has no space for the reason.
     pub fn check_remap(&self, pairs: &[Remap]) -> Result<(), RemapError> {
         self.remap_pairs(pairs).map(|_| ())
     }
 
     pub(super) fn remap_pairs(&self, pairs: &[Remap]) -> Result<Vec<Pair>, RemapError> {
-        if !self.names.offered() {
+        if !self.stale_tags.offered() {
             return Err(RemapError::ArrayTooLarge(self.mtd.geometry().pages()));
         }
         let pages = whole_pages(&self.geometry, self.sectors_per_page, pairs)?;
@@ -90,7 +90,7 @@ impl<M: Mtd> PageFtl<M> {
         }
         self.map[pair.from as usize] = 0;
         if pair.entry != 0 && pair.entry != LOST {
-            self.names.set(pair.entry - 1, pair.to);
+            self.stale_tags.set(pair.entry - 1, pair.to);
         }
     }
 
@@ -146,7 +146,9 @@ impl<M: Mtd> PageFtl<M> {
     /// Writes the pages of a record. The order of `pairs` changes.
     fn write_parts(&mut self, number: u64, pairs: &mut [Pair]) -> Result<(), BlockError> {
         let per_page = self.pairs_per_page() as usize;
-        let (mut done, mut part, mut commit_failed) = (0, 0, false);
+        let mut done = 0;
+        let mut part = 0;
+        let mut commit_failed = false;
         loop {
             let slot = self.record_slot(commit_failed)?;
             if pairs.len() - done <= per_page {
@@ -232,30 +234,30 @@ impl<M: Mtd> PageFtl<M> {
     pub(super) fn rewrite_part(&mut self, record: usize, part: usize) -> Result<(), BlockError> {
         loop {
             let slot = self.slot(Stream::Map)?;
-            let (record, last) = (
-                self.records.get(record),
-                part + 1 == self.records.get(record).pages.len(),
-            );
+            let record = self.records.get(record);
+            let last = part + 1 == record.pages.len();
             let place = RecordPart {
                 number: record.number,
                 part: part as u32,
                 sequence: record.sequence.filter(|_| last),
             };
-            let (from, pairs) = (
-                record.pages[part].location - 1,
-                record.pages[part].pairs.clone(),
-            );
+            let from = record.pages[part].location - 1;
+            let pairs = record.pages[part].pairs.clone();
             match self.program_part(slot, place, &pairs) {
                 Ok(()) => {
-                    self.blocks.invalidate(from);
-                    if let Some(location) = self.records.location_mut(from) {
-                        *location = slot.page.0 + 1;
-                    }
+                    self.move_part(from, slot.page.0);
                     return Ok(());
                 }
                 Err(MtdError::ProgramFailed(_)) => self.abandon(Stream::Map, slot.page),
                 Err(error) => return Err(self.fault(error)),
             }
+        }
+    }
+
+    fn move_part(&mut self, from: u32, to: u32) {
+        self.blocks.invalidate(from);
+        if let Some(location) = self.records.location_mut(from) {
+            *location = to + 1;
         }
     }
 }

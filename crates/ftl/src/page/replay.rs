@@ -153,10 +153,12 @@ impl<M: Mtd> PageFtl<M> {
 
     /// Either side of each pair, unless the map page of its range is newer.
     fn apply_record(&mut self, record: Record) {
-        let (per_page, sequence) = (self.mapping.per_page, record.sequence.unwrap_or(0));
+        let per_page = self.mapping.per_page;
+        let sequence = record.sequence.unwrap_or(0);
         for pair in record.pairs() {
             let newer = |lpn: u32| sequence >= self.mapping.written[(lpn / per_page) as usize];
-            let (gives, takes) = (newer(pair.from), newer(pair.to));
+            let gives = newer(pair.from);
+            let takes = newer(pair.to);
             if gives {
                 self.map[pair.from as usize] = 0;
             }

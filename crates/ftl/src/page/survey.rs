@@ -67,7 +67,8 @@ impl<M: Mtd> Reader<'_, M> {
     /// the first page on, and a block is erased only when nothing in it is needed.
     pub fn survey(&mut self, block: u32) -> Result<Survey, MtdError> {
         let g = self.mtd.geometry();
-        let (first, pages) = (g.page_at(Block(block), 0).0, g.pages_per_block);
+        let first = g.page_at(Block(block), 0).0;
+        let pages = g.pages_per_block;
         let mut survey = Survey {
             block,
             erases: 0,

@@ -14,7 +14,7 @@ pub(super) fn spare_slots(slots: u32) -> u32 {
 }
 
 impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
-    /// Makes room for a new version of a page: a free slot, and one dirty page more if this is not
+    /// Frees space for a new version of a page: a free slot, and one dirty page more if this is not
     /// one.
     pub(super) fn make_room(&mut self, page: u32) -> Result<(), BlockError> {
         // After a cut more may be dirty than should be.
@@ -26,7 +26,7 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
             self.counts.evictions += 1;
         }
         if self.slots.free().is_none() {
-            self.settle()
+            self.release_written()
         } else {
             Ok(())
         }
@@ -38,7 +38,7 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
         while let Some(victim) = self.policy.victim() {
             self.write_back_all(victim)?;
         }
-        self.settle()
+        self.release_written()
     }
 
     /// Writes the dirty pages of a victim back in the order of their addresses, and the others with
@@ -87,7 +87,7 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
     }
 
     /// Makes everything below durable, and lets go of what was written back.
-    pub(super) fn settle(&mut self) -> Result<(), BlockError> {
+    pub(super) fn release_written(&mut self) -> Result<(), BlockError> {
         self.counts.flushes_below += 1;
         self.below.flush()?;
         self.discarded_below = false;

@@ -61,13 +61,14 @@ impl Layout {
         memory: &BlockGeometry,
         bytes: Option<u64>,
     ) -> Result<Self, CacheError> {
-        let (line, unfit) = (memory.sector, |what, found, expected| {
+        let line = memory.sector;
+        let unfit = |what, found, expected| {
             Err(CacheError::Unsuitable {
                 what,
                 found,
                 expected,
             })
-        });
+        };
         if !line.is_multiple_of(TAG as u32)
             || (line as usize) < HEADER
             || !disk.sector.is_multiple_of(line)
@@ -115,7 +116,7 @@ impl Layout {
         })
     }
 
-    /// The layout that a header tells of, for the same disk and memory as `self`; none if the
+    /// The layout that a header describes, for the same disk and memory as `self`; none if the
     /// memory was never used.
     pub fn found(&self, header: &[u8], memory_bytes: u64) -> Result<Option<Self>, CacheError> {
         let magic = le64(header, 0);
@@ -131,12 +132,10 @@ impl Layout {
                 what: "the header does not match its CRC",
             });
         }
-        let (page, slots, disk_sectors, disk_sector) = (
-            le32(header, 8),
-            le32(header, 12),
-            le64(header, 16),
-            le32(header, 24),
-        );
+        let page = le32(header, 8);
+        let slots = le32(header, 12);
+        let disk_sectors = le64(header, 16);
+        let disk_sector = le32(header, 24);
         let expected = [
             ("page", u64::from(page), u64::from(self.page)),
             ("number of sectors", disk_sectors, self.disk_sectors),
@@ -153,7 +152,7 @@ impl Layout {
         if slots < LEAST_SLOTS || found.place(slots) > memory_bytes {
             return Err(CacheError::Damaged {
                 offset: 12,
-                what: "more slots than the memory has room for, or too few",
+                what: "more slots than the memory has space for, or too few",
             });
         }
         Ok(Some(found))
@@ -212,7 +211,8 @@ impl Tag {
         if le32(bytes, 12) != tag_crc(bytes, key) {
             return Err("the tag does not match its CRC");
         }
-        let (name, sequence) = (le32(bytes, 0), le64(bytes, 4));
+        let name = le32(bytes, 0);
+        let sequence = le64(bytes, 4);
         match (name & !DISCARDED).checked_sub(1) {
             // The last number is kept free, for one more to follow.
             Some(page) if page < disk_pages && (1..u64::MAX).contains(&sequence) => {

@@ -23,7 +23,7 @@
 //! | `options` | choices, counts, errors |
 //! | `format`, `store` | the bytes in the memory; slots and tags |
 //! | `slots` | which page is where |
-//! | `evict` | room: writing back, padding, letting go |
+//! | `evict` | free space: writing back, padding, letting go |
 //! | `policy`, `groups`, `by_count` | what policies are asked; dirty pages by logical block |
 //! | `bplru`, `fab`, `lb_clock` | the policies |
 //!
@@ -38,7 +38,7 @@
 //! A flush needs no flash operation, unless uncached pages were discarded since the last one.
 //!
 //! *Errors.* A write back that fails leaves the page in the cache, and fails the request that
-//! needed the room; what was acknowledged stays readable. A memory that refuses is not trusted
+//! needed the space; what was acknowledged stays readable. A memory that refuses is not trusted
 //! again: everything fails from then on.
 //!
 //! *Time.* None: what the memory takes is for the caller to charge. *Memory.* About 100 bytes a
@@ -121,7 +121,8 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
 
     fn new(below: F, store: Store<N>, options: CacheOptions) -> Self {
         let layout = *store.layout();
-        let (geometry, pages) = (*below.geometry(), layout.disk_pages());
+        let geometry = *below.geometry();
+        let pages = layout.disk_pages();
         Self {
             slots: Slots::new(layout.slots),
             policy: options
@@ -145,6 +146,20 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
     fn recover(&mut self) -> Result<(), CacheError> {
         let mut tags = self.store.tags()?;
         tags.sort_unstable_by_key(|&(slot, tag)| (tag.page, tag.sequence, slot));
+        self.clear_old(&tags)?;
+        // Of each page the last one is the newest.
+        tags.reverse();
+        tags.dedup_by_key(|&mut (_, tag)| tag.page);
+        tags.sort_unstable_by_key(|&(slot, _)| slot);
+        for (slot, tag) in tags {
+            self.slots.fill(slot, tag.page, tag.discarded);
+            self.policy.written(tag.page, true);
+        }
+        Ok(())
+    }
+
+    /// Clears all but the newest of several slots for one page.
+    fn clear_old(&mut self, tags: &[(u32, format::Tag)]) -> Result<(), CacheError> {
         for pair in tags
             .windows(2)
             .filter(|pair| pair[0].1.page == pair[1].1.page)
@@ -157,14 +172,6 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
                 });
             }
             self.store.clear(pair[0].0).map_err(CacheError::Nvram)?;
-        }
-        // Of each page the last one is the newest.
-        tags.reverse();
-        tags.dedup_by_key(|&mut (_, tag)| tag.page);
-        tags.sort_unstable_by_key(|&(slot, _)| slot);
-        for (slot, tag) in tags {
-            self.slots.fill(slot, tag.page, tag.discarded);
-            self.policy.written(tag.page, true);
         }
         Ok(())
     }
@@ -245,7 +252,7 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
         self.patch(page, first, |old| old.copy_from_slice(part), part.len())
     }
 
-    /// Changes a part of a page in a new version of it. Needs room.
+    /// Changes a part of a page in a new version of it. Needs a free slot.
     fn patch(
         &mut self,
         page: u32,
@@ -369,7 +376,7 @@ impl<F: Ftl, N: BlockDevice> BlockDevice for WriteCache<F, N> {
         }
         self.store.flush().map_err(|e| self.fault(e))?;
         if self.discarded_below {
-            self.settle()
+            self.release_written()
         } else {
             Ok(())
         }

@@ -71,7 +71,7 @@ pub struct CacheCounts {
     pub read_hits: u64,
     /// Pages read from the layer below because the host wrote a part of one.
     pub fill_reads: u64,
-    /// Units evicted to make room: pages with LRU, logical blocks otherwise.
+    /// Units evicted to free space: pages with LRU, logical blocks otherwise.
     pub evictions: u64,
     /// Pages written back, or discarded below, evicted or not; without padding.
     pub written_back: u64,
@@ -93,7 +93,7 @@ pub enum CacheError {
     TooSmall {
         /// Bytes that may be used.
         bytes: u64,
-        /// Pages that fit.
+        /// Pages that fit into the memory.
         pages: u64,
         /// Bytes of a page.
         page: u32,
@@ -103,9 +103,9 @@ pub enum CacheError {
     /// The memory, the layer below or the options do not fit.
     #[error("{what} is {found}, expected {expected}")]
     Unsuitable {
-        /// Which property.
+        /// The property that does not fit.
         what: &'static str,
-        /// What it is.
+        /// The value of that property.
         found: u64,
         /// What it should be.
         expected: &'static str,
@@ -121,7 +121,7 @@ pub enum CacheError {
     /// The memory holds pages of another disk.
     #[error("the non-volatile memory caches a disk whose {what} is {found}, expected {expected}")]
     Foreign {
-        /// Which property.
+        /// The property that differs from the layer's.
         what: &'static str,
         /// That of the disk in the memory.
         found: u64,
@@ -131,12 +131,12 @@ pub enum CacheError {
     /// The memory's contents contradict themselves.
     #[error("non-volatile memory damaged at byte {offset}: {what}")]
     Damaged {
-        /// Where.
+        /// The offset of the damage in the memory.
         offset: u64,
-        /// What was found.
+        /// The part that is damaged.
         what: &'static str,
     },
-    /// The memory refused.
+    /// The memory below refused a request.
     #[error("non-volatile memory: {0}")]
     Nvram(BlockError),
     /// The layer below refused.

@@ -1,9 +1,9 @@
-//! What an eviction policy is told, and what it is asked.
+//! The interface of an eviction policy.
 
 use core::{fmt::Debug, ops::Range};
 
-/// Chooses what is written back. It is told of every change, and asked only for an opinion: without
-/// changes it gives the same one again.
+/// Chooses what is written back. It learns of every change. A choice changes nothing: without
+/// changes it is the same again.
 pub(super) trait Policy: Debug + Send + Sync {
     /// A page was written; `fresh`: it was not dirty before.
     fn written(&mut self, page: u32, fresh: bool);

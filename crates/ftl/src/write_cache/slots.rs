@@ -41,7 +41,6 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// `count` free slots.
     pub fn new(count: u32) -> Self {
         let mut lists = Lists::new(2, count);
         (0..count).for_each(|slot| lists.push_back(FREE, slot));
@@ -61,7 +60,6 @@ impl Slots {
         }
     }
 
-    /// Dirty slots.
     pub fn dirty(&self) -> u32 {
         self.dirty
     }

@@ -57,7 +57,8 @@ impl<N: BlockDevice> Store<N> {
 
     /// Every slot with its tag. Later versions will have later numbers.
     pub fn tags(&mut self) -> Result<Vec<(u32, Tag)>, CacheError> {
-        let (start, end) = (self.layout.tag(0), self.layout.place(0));
+        let start = self.layout.tag(0);
+        let end = self.layout.place(0);
         let mut bytes = vec![0; (end - start) as usize];
         self.memory
             .read(self.at(start), &mut bytes)
@@ -127,10 +128,8 @@ impl<N: BlockDevice> Store<N> {
 
     fn put_tag(&mut self, slot: u32, tag: [u8; TAG]) -> Result<(), BlockError> {
         let offset = self.layout.tag(slot);
-        let (lba, within) = (
-            self.at(offset),
-            (offset % u64::from(self.layout.line)) as usize,
-        );
+        let lba = self.at(offset);
+        let within = (offset % u64::from(self.layout.line)) as usize;
         self.memory.read(lba, &mut self.line)?;
         self.line[within..within + TAG].copy_from_slice(&tag);
         self.memory.write(lba, &self.line)

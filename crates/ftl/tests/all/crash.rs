@@ -326,7 +326,8 @@ fn a_sample_is_spread_over_the_run_and_progress_reaches_its_end() {
         second: SecondLevel::Off,
         ..Plan::default()
     };
-    let (most, total) = (AtomicU64::new(0), AtomicU64::new(0));
+    let most = AtomicU64::new(0);
+    let total = AtomicU64::new(0);
     let watch = |done, all| {
         most.fetch_max(done, Relaxed);
         total.store(all, Relaxed);

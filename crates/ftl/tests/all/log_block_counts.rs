@@ -38,7 +38,8 @@ impl Bench {
             ..options
         };
         let mut bench = Self(LogBlockFtl::format(Chip::new(spec).unwrap(), options).unwrap());
-        let (all, blocks) = (bench.pages(), u64::from(bench.0.logical_blocks()));
+        let all = bench.pages();
+        let blocks = u64::from(bench.0.logical_blocks());
         let cost = bench.cost(|b| (0..all).for_each(|page| b.write(page / PAGES, page % PAGES)));
         assert_eq!(
             cost,
@@ -260,7 +261,7 @@ fn fast_reclaims_a_random_log_with_a_merge_for_each_block_it_names() {
 }
 
 #[test]
-fn fast_merges_stale_pages_only_when_told_to() {
+fn fast_merges_stale_pages_only_when_asked_to() {
     for (skip_stale, expected) in [
         (true, cost(1, 0, 1, [0; 3])),
         (false, cost(1, 32, 2, [0, 0, 1])),
@@ -298,10 +299,8 @@ fn fast_reclaiming_the_owner_of_the_sequential_log_uses_it_up() {
 #[test]
 fn a_discard_is_a_program_without_data_and_only_once() {
     let mut bench = Bench::aged(with_logs(1, LogBlockOptions::bast()));
-    let (data, before) = (
-        bench.0.medium().counts().programs,
-        bench.0.medium().counts().oob_programs,
-    );
+    let data = bench.0.medium().counts().programs;
+    let before = bench.0.medium().counts().oob_programs;
     assert_eq!(
         bench.cost(|b| b.0.discard(Lba(3 * PAGES), 4).unwrap()),
         cost(4, 0, 0, [0; 3])

@@ -33,7 +33,7 @@ fn formatted(options: &LogBlockOptions) -> Device {
     LogBlockFtl::format(Chip::new(spec).unwrap(), options.clone()).unwrap()
 }
 
-/// Every page once.
+/// A device on which every page was written once.
 fn filled(options: &LogBlockOptions) -> Device {
     let mut device = formatted(options);
     (0..device.geometry().sectors)
@@ -146,14 +146,16 @@ fn a_cut_at_any_moment_of_a_move_loses_nothing() {
         let mut model: Vec<u8> = (0..device.geometry().sectors)
             .map(|lba| lba as u8)
             .collect();
-        let (mut moves, mut states) = (0, 0);
+        let mut moves = 0;
+        let mut states = 0;
         for i in 0.. {
             if moves == 4 {
                 break;
             }
             device.flush().unwrap();
             let begin = device.medium().clock().now();
-            let (lba, stamp) = (nandlab_sim::mix(8, i) % (3 * PAGES), i as u8);
+            let lba = nandlab_sim::mix(8, i) % (3 * PAGES);
+            let stamp = i as u8;
             device.write(Lba(lba), &[stamp; 512]).unwrap();
             let before = core::mem::replace(&mut model[lba as usize], stamp);
             if levelling(&device).erases == moves {

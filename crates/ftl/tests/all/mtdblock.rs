@@ -172,10 +172,8 @@ fn a_power_cut_takes_no_more_than_the_block_being_rewritten() {
             }
         };
         assert_eq!(result, BlockError::PowerCut);
-        let (now, log) = (
-            device.medium().clock().now(),
-            device.medium().logged().to_vec(),
-        );
+        let now = device.medium().clock().now();
+        let log = device.medium().logged().to_vec();
         let chip = CrashStates::new(base, &log)
             .at(now, random.next_u64())
             .unwrap();

@@ -406,7 +406,8 @@ impl Model {
 fn the_definition_of_the_scheme_counts_the_same() {
     for ordering in [Ordering::Linux, Ordering::Guarded] {
         for victim in [ChainVictim::Longest, ChainVictim::MinCopy] {
-            let (spare, chains) = (16, u64::from(BLOCKS) - 2 - 16 - 2);
+            let spare = 16;
+            let chains = u64::from(BLOCKS) - 2 - 16 - 2;
             let mut bench = Bench::aged(NftlOptions {
                 victim,
                 verify_free: false,
@@ -424,7 +425,8 @@ fn the_definition_of_the_scheme_counts_the_same() {
             let writes: Vec<(u64, u64)> = (0..2_000u64)
                 .flat_map(|i| {
                     let word = nandlab_sim::mix(17, i);
-                    let (chain, offset) = ((word >> 8) % chains, (word >> 32) % PAGES);
+                    let chain = (word >> 8) % chains;
+                    let offset = (word >> 32) % PAGES;
                     match word % 8 {
                         0 => (offset..PAGES).map(|offset| (chain, offset)).collect(),
                         1..6 => vec![(chain % 5, offset % 3)],

@@ -160,10 +160,8 @@ fn cut_attach(mut chip: Chip, options: &NftlOptions, word: u64) -> Chip {
     chip.start_log();
     let before = chip.clock().now();
     let device = Nftl::attach(chip, options.clone()).unwrap();
-    let (after, log) = (
-        device.medium().issued_at(),
-        device.medium().logged().to_vec(),
-    );
+    let after = device.medium().issued_at();
+    let log = device.medium().logged().to_vec();
     let t = before + nandlab_sim::mix(word, 3) % (after - before);
     CrashStates::new(base, &log)
         .at(t, nandlab_sim::mix(word, 5))

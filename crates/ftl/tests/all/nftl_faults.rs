@@ -250,7 +250,8 @@ fn a_unit_that_is_not_blank_after_its_erase_is_retired() {
     };
     let mut device = Nftl::format(chip(Ordering::Guarded), options.clone()).unwrap();
     (0..device.geometry().sectors).for_each(|lba| write(&mut device, lba, 1));
-    let (before, mut medium) = (device.free_units(), device.into_medium());
+    let before = device.free_units();
+    let mut medium = device.into_medium();
     let page = page_of(&mut medium, 6, 1);
     let block = medium.geometry().block_of(page);
     // The attach reads the page, and the fold reads it twice. The erase is reported as done, but

@@ -101,7 +101,8 @@ fn a_fresh_medium_is_what_nftl_format_makes() {
 /// The last free unit is taken first, then the one from the front on, as by Linux.
 #[test]
 fn written_sectors_links_and_folds_lie_where_linux_puts_them() {
-    let (last, next) = (UNITS - 1, 2);
+    let last = UNITS - 1;
+    let next = 2;
     let mut device = Nftl::format(medium(blank()), options(Ordering::Linux)).unwrap();
     // Virtual unit 2: sector 3, then 0 in the same unit, then 3 again in another.
     for (offset, stamp) in [(3, 0x31), (0, 0x30), (3, 0x32)] {

@@ -74,16 +74,15 @@ fn try_out(bytes: Vec<u8>, seed: u64) -> bool {
 
 #[test]
 fn random_names_links_and_marks() {
-    let (good, mut devices) = (used(), 0);
+    let good = used();
+    let mut devices = 0;
     for seed in 0..3_000u64 {
         let mut bytes = good.clone();
         let random = |i| nandlab_sim::mix(seed, i);
         for i in 0..1 + random(0) % 40 {
             // Mostly the first sectors of units, and mostly small numbers, which mean something.
-            let (unit, word) = (
-                2 + random(3 * i + 1) as usize % (UNITS - 2),
-                random(3 * i + 2),
-            );
+            let unit = 2 + random(3 * i + 1) as usize % (UNITS - 2);
+            let word = random(3 * i + 2);
             let sector = [0, 0, 0, 1, 2, 3][word as usize % 6];
             let oob = &mut bytes[(unit * 4 + sector) * STRIDE + 518..][..10];
             let at = (word >> 8) as usize % 5 * 2;
@@ -118,11 +117,13 @@ fn random_bytes_behind_a_good_header() {
 
 #[test]
 fn random_headers() {
-    let (good, mut devices) = (used(), 0);
+    let good = used();
+    let mut devices = 0;
     for seed in 0..3_000u64 {
         let mut bytes = good.clone();
         let word = nandlab_sim::mix(seed, 0);
-        let (offset, value) = (6 + word as usize % 9, (word >> 8) as u8);
+        let offset = 6 + word as usize % 9;
+        let value = (word >> 8) as u8;
         for copy in 0..2 {
             bytes[copy * 4 * STRIDE + offset] = if word >> 20 & 1 == 0 {
                 value

@@ -50,13 +50,12 @@ fn sectors(per_page: u64, pages: impl Iterator<Item = (u64, u64)>) -> Vec<Remap>
 /// until each home has been given something. Gives the map's programs in remaps per pair.
 fn journal(device: &mut Device, batch: u64) -> f64 {
     let per_page = u64::from(device.geometry().page / 512);
-    let (pages, data) = (
-        u64::from(device.logical_pages()),
-        vec![0; device.geometry().page as usize],
-    );
+    let pages = u64::from(device.logical_pages());
+    let data = vec![0; device.geometry().page as usize];
     let ring = pages / 16;
     let homes = pages - ring;
-    let (mut pairs, mut programs) = (0, 0);
+    let mut pairs = 0;
+    let mut programs = 0;
     while pairs < homes {
         let batch: Vec<(u64, u64)> = (pairs..pairs + batch)
             .map(|i| (i % ring, ring + i * 7919 % homes))

@@ -118,7 +118,9 @@ fn run(seed: u64, options: &PageOptions, ops: usize, fault: Option<Fault>) -> Ru
     let sound = fault.is_none() && options.seeded_bug.is_none();
     fault.into_iter().for_each(|fault| medium.add(fault));
     let mut device = PageFtl::attach(medium, options.clone()).unwrap();
-    let (before, mut done, mut programs) = (model.clone(), Vec::new(), Vec::new());
+    let before = model.clone();
+    let mut done = Vec::new();
+    let mut programs = Vec::new();
     let mut next = VecDeque::new();
     while done.len() < ops {
         let Some(op) = next.pop_front() else {
@@ -182,7 +184,8 @@ fn explore(seed: u64, options: &PageOptions, run: Run, within: Range<Nanos>) -> 
     times.dedup();
     let mut states = CrashStates::new(base, &log);
     let mut random = rng(seed, "remap cut words");
-    let (mut count, mut ended) = (0, 0);
+    let mut count = 0;
+    let mut ended = 0;
     for t in times {
         while let Some((_, op)) = done.get(ended).filter(|(end, _)| *end <= t) {
             model.begin(op);
@@ -214,7 +217,7 @@ fn explore(seed: u64, options: &PageOptions, run: Run, within: Range<Nanos>) -> 
 }
 
 /// The chip after a cut, an attach, and another cut in the remaps that follow, which only move what
-/// cannot be told from before: pages onto themselves and back.
+/// cannot be distinguished from before: pages onto themselves and back.
 fn cut_again(mut chip: Chip, options: &PageOptions, model: &mut Model, word: u64) -> Chip {
     let base = chip.fork().unwrap();
     chip.start_log();
@@ -229,10 +232,8 @@ fn cut_again(mut chip: Chip, options: &PageOptions, model: &mut Model, word: u64
             .collect();
         do_op(&mut device, model, &Op::Remap(sectors));
     }
-    let (ended, log) = (
-        device.medium().clock().now(),
-        device.medium().logged().to_vec(),
-    );
+    let ended = device.medium().clock().now();
+    let log = device.medium().logged().to_vec();
     let t = began + mix(word, 3) % (ended - began).max(1);
     CrashStates::new(base, &log).at(t, mix(word, 5)).unwrap()
 }

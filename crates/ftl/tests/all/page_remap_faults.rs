@@ -91,7 +91,8 @@ fn work(device: &mut Device, model: &mut [u8]) {
             )
         });
         // The first hundred, from or to any of the others.
-        let (stride, start) = ([1, 7, 11][round as usize % 3], mix(9, round) % 190);
+        let stride = [1, 7, 11][round as usize % 3];
+        let start = mix(9, round) % 190;
         let there = |i: u64| 100 + (start + i * stride) % 190;
         let count = [90, 3][round as usize % 2];
         remap(
@@ -130,7 +131,8 @@ fn every_program_may_fail_once_whether_it_was_done_or_not() {
     let medium = || FaultInjector::new(base.fork().unwrap());
     let mut sound = PageFtl::attach(medium(), options()).unwrap();
     work(&mut sound, &mut filled.clone());
-    let (records, all) = (count(&sound, Cause::Mapping).programs, programs(&sound));
+    let records = count(&sound, Cause::Mapping).programs;
+    let all = programs(&sound);
     assert!(
         records > 15 && all > 500 && count(&sound, Cause::Collection).programs > 50,
         "{:?}",
@@ -138,7 +140,8 @@ fn every_program_may_fail_once_whether_it_was_done_or_not() {
     );
     for done in [false, true] {
         for n in 0..all {
-            let (mut medium, mut model) = (medium(), filled.clone());
+            let mut medium = medium();
+            let mut model = filled.clone();
             let fault = Fault::program(..).when(Schedule::nth(n));
             medium.add(if done { fault.done() } else { fault });
             let mut device = PageFtl::attach(medium, options()).unwrap();

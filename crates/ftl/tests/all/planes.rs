@@ -35,7 +35,8 @@ fn time(multi_plane: bool) -> u64 {
 
 #[test]
 fn two_planes_take_little_more_than_half_the_time() {
-    let (one, both) = (time(false), time(true));
+    let one = time(false);
+    let both = time(true);
     assert!(
         both * 17 < one * 10,
         "{both} ns with planes together, {one} ns without"

@@ -116,7 +116,8 @@ fn a_cut_at_any_step_loses_nothing_that_was_acknowledged() {
         },
         CachePolicy::LbClock,
     ] {
-        let (mut step, mut ended) = (0, false);
+        let mut step = 0;
+        let mut ended = false;
         while !ended {
             let rail = Rail::new();
             let mut nvram = memory(&rail);
@@ -133,10 +134,8 @@ fn a_cut_at_any_step_loses_nothing_that_was_acknowledged() {
                 error.is_none_or(|e| e == BlockError::PowerCut),
                 "step {step}: {error:?}"
             );
-            let (now, log) = (
-                cache.medium().clock().now(),
-                cache.medium().logged().to_vec(),
-            );
+            let now = cache.medium().clock().now();
+            let log = cache.medium().logged().to_vec();
             drop(cache);
             rail.restore();
             // Recovery itself is cut too, and then is not.

@@ -443,7 +443,8 @@ fn a_write_back_that_fails_loses_nothing() {
             bench.script.borrow_mut().failing_writes = Some(Schedule::listed([nth, nth + 1]));
             let mut model = [0; 64];
             for i in 0..80 {
-                let (page, stamp) = (nandlab_sim::mix(nth, i) % 64, i as u8 + 1);
+                let page = nandlab_sim::mix(nth, i) % 64;
+                let stamp = i as u8 + 1;
                 match bench.try_write(page, stamp) {
                     Ok(()) => model[page as usize] = stamp,
                     Err(error) => {

@@ -1,7 +1,7 @@
 //! The write cache against a plain array: random writes, reads, discards and flushes, over
-//! log-block and page-mapped layers, with program and erase failures, bad blocks, bit errors, and
-//! power cuts at arbitrary moments of the flash and of the cache's own memory. Whatever was flushed
-//! is there; whatever is there was written.
+//! log-block and page-mapped layers. There are program and erase failures, bad blocks, bit errors,
+//! and power cuts at any moment of the flash and of the cache's own memory. Whatever was flushed is
+//! there; whatever is there was written.
 
 use crate::common::{flaky, small_chip};
 use crate::lives::{Outcome, against_an_array};
@@ -54,7 +54,8 @@ struct Counted<F: Ftl> {
 
 impl<F: Ftl> Drop for Counted<F> {
     fn drop(&mut self) {
-        let (mut sum, counts) = (self.sum.get(), self.cache.counts());
+        let mut sum = self.sum.get();
+        let counts = self.cache.counts();
         sum.absorbed += counts.absorbed;
         sum.read_hits += counts.read_hits;
         sum.fill_reads += counts.fill_reads;
@@ -188,7 +189,8 @@ fn over_pages(
 /// takes.
 fn thoroughly(options: impl Fn(u64) -> CacheOptions) -> CacheCounts {
     let sum = Rc::default();
-    let (mut bast, mut pages) = (Outcome::default(), Outcome::default());
+    let mut bast = Outcome::default();
+    let mut pages = Outcome::default();
     for seed in 0.. {
         if bast.done + pages.done >= 110_000 {
             break;

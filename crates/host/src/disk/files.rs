@@ -57,22 +57,11 @@ impl Files {
     }
 
     fn attributes(&self, node: INodeNo) -> Result<FileAttr, Errno> {
-        let (kind, perm, size) = match node {
-            INodeNo::ROOT => (FileType::Directory, 0o755, 0),
-            DISK_NODE => (
-                FileType::RegularFile,
-                if self.read_only { 0o400 } else { 0o600 },
-                self.disk.bytes(),
-            ),
-            // Its size is known only when it is opened; 0 as in /proc.
-            STATS_NODE if self.stats.is_some() => (FileType::RegularFile, 0o444, 0),
-            _ => return Err(Errno::ENOENT),
-        };
-        let (uid, gid) = (
-            rustix::process::getuid().as_raw(),
-            rustix::process::getgid().as_raw(),
-        );
-        let (since, nlink) = (self.since, if kind == FileType::Directory { 2 } else { 1 });
+        let (kind, perm, size) = self.kind_of(node)?;
+        let uid = rustix::process::getuid().as_raw();
+        let gid = rustix::process::getgid().as_raw();
+        let since = self.since;
+        let nlink = if kind == FileType::Directory { 2 } else { 1 };
         Ok(FileAttr {
             ino: node,
             size,
@@ -89,6 +78,21 @@ impl Files {
             rdev: 0,
             blksize: self.disk.geometry().page,
             flags: 0,
+        })
+    }
+
+    /// Type, permissions and length of a node.
+    fn kind_of(&self, node: INodeNo) -> Result<(FileType, u16, u64), Errno> {
+        Ok(match node {
+            INodeNo::ROOT => (FileType::Directory, 0o755, 0),
+            DISK_NODE => (
+                FileType::RegularFile,
+                if self.read_only { 0o400 } else { 0o600 },
+                self.disk.bytes(),
+            ),
+            // Its size is known only when it is opened; 0 as in /proc.
+            STATS_NODE if self.stats.is_some() => (FileType::RegularFile, 0o444, 0),
+            _ => return Err(Errno::ENOENT),
         })
     }
 

@@ -3,7 +3,7 @@
 //! doing.
 //!
 //! What the kernel does to the file is what the device gets: `fsync` is a flush, a punched hole a
-//! discard (its partly covered sectors are zeroed), a zeroed range zeros, and writes go through at
+//! discard (its partly covered sectors are zeroed), and a zeroed range zeros. Writes go through at
 //! once, since the kernel's write-back cache stays off. Nothing but these: the file cannot grow,
 //! shrink or be renamed.
 //!
@@ -35,7 +35,7 @@ pub type Stats = Box<dyn Fn() -> String + Send + Sync>;
 /// How a disk is mounted.
 #[derive(Default)]
 pub struct Options {
-    /// Refuses writes.
+    /// Refuses every write of a client.
     pub read_only: bool,
     /// Lets users other than the mounting one in; for anybody but root, `/etc/fuse.conf` must say
     /// `user_allow_other`.

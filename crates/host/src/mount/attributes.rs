@@ -85,10 +85,8 @@ pub fn time(moment: SystemTime) -> Time {
             nanos: after.subsec_nanos(),
         },
         Err(before) => {
-            let (secs, nanos) = (
-                before.duration().as_secs() as i64,
-                before.duration().subsec_nanos(),
-            );
+            let secs = before.duration().as_secs() as i64;
+            let nanos = before.duration().subsec_nanos();
             if nanos == 0 {
                 Time::new(-secs)
             } else {
@@ -108,7 +106,7 @@ pub fn time_or_now(asked: TimeOrNow, now: Time) -> Time {
     }
 }
 
-/// A moment as fuser 0.18 hands it on: before 1970 it takes the nanoseconds away from the second
+/// A moment as fuser 0.18 passes it on: before 1970 it takes the nanoseconds away from the second
 /// instead of adding them.
 fn asked_time(moment: SystemTime) -> Time {
     match moment.duration_since(UNIX_EPOCH) {

@@ -106,7 +106,8 @@ impl Bridge {
     }
 
     fn open_stats(&self, reply: ReplyOpen) {
-        let (snapshots, opened) = (self.snapshots.clone(), self.opened.clone());
+        let snapshots = self.snapshots.clone();
+        let opened = self.opened.clone();
         self.queue(move |served| {
             let handle = opened.fetch_add(1, Relaxed);
             snapshots
@@ -136,10 +137,8 @@ impl Bridge {
 
 /// The statistics' attributes: a size of 0, as in /proc.
 fn stats_attr() -> FileAttr {
-    let (uid, gid) = (
-        rustix::process::getuid().as_raw(),
-        rustix::process::getgid().as_raw(),
-    );
+    let uid = rustix::process::getuid().as_raw();
+    let gid = rustix::process::getgid().as_raw();
     let times = SystemTime::now();
     FileAttr {
         ino: STATS_NODE,
@@ -189,10 +188,8 @@ impl Filesystem for Bridge {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // What an old kernel refuses, it does without.
         _ = config.set_max_write(WRITE_MAX);
-        let (listing, lists) = (
-            InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO,
-            InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_DONT_MASK,
-        );
+        let listing = InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO;
+        let lists = InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_DONT_MASK;
         for wish in [listing, lists, InitFlags::FUSE_CACHE_SYMLINKS] {
             _ = config.add_capabilities(wish);
         }
@@ -278,7 +275,8 @@ impl Filesystem for Bridge {
         let Some(made) = node(mode, device) else {
             return reply.error(Errno::EINVAL);
         };
-        let (name, by) = (bytes(name), caller(request));
+        let name = bytes(name);
+        let by = caller(request);
         self.ask_entry(reply, move |fs| {
             lists::create(fs, ino(parent), &name, made, permissions(mode, umask), by)
         });
@@ -293,7 +291,8 @@ impl Filesystem for Bridge {
         umask: u32,
         reply: ReplyEntry,
     ) {
-        let (name, by) = (bytes(name), caller(request));
+        let name = bytes(name);
+        let by = caller(request);
         self.ask_entry(reply, move |fs| {
             lists::create(
                 fs,
@@ -314,7 +313,9 @@ impl Filesystem for Bridge {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        let (name, target, by) = (bytes(name), bytes(target.as_os_str()), caller(request));
+        let name = bytes(name);
+        let target = bytes(target.as_os_str());
+        let by = caller(request);
         self.ask_entry(reply, move |fs| fs.symlink(ino(parent), &name, &target, by));
     }
 
@@ -328,7 +329,8 @@ impl Filesystem for Bridge {
         _: i32,
         reply: ReplyCreate,
     ) {
-        let (name, by) = (bytes(name), caller(request));
+        let name = bytes(name);
+        let by = caller(request);
         let verb = move |fs: &mut dyn FileSystem| {
             lists::create(
                 fs,
@@ -384,7 +386,8 @@ impl Filesystem for Bridge {
             flags if flags.is_empty() => Rename::Replace,
             _ => return reply.error(Errno::EINVAL),
         };
-        let (name, to_name) = (bytes(name), bytes(to_name));
+        let name = bytes(name);
+        let to_name = bytes(to_name);
         self.ask_empty(reply, move |fs| {
             fs.rename((ino(parent), &name), (ino(to_parent), &to_name), how, now())
         });
@@ -530,7 +533,9 @@ impl Filesystem for Bridge {
             |fs| fs.statfs(),
             move |outcome| match outcome {
                 Ok(found) => {
-                    let (blocks, free, available) = (found.blocks, found.free, found.available);
+                    let blocks = found.blocks;
+                    let free = found.free;
+                    let available = found.available;
                     reply.statfs(
                         blocks,
                         free,
@@ -564,7 +569,9 @@ impl Filesystem for Bridge {
             2 => SetXattr::Replace,
             _ => return reply.error(Errno::EINVAL),
         };
-        let (name, value, by) = (bytes(name), Vec::from(value), caller(request));
+        let name = bytes(name);
+        let value = Vec::from(value);
+        let by = caller(request);
         self.ask_empty(reply, move |fs| {
             lists::set(fs, ino(node), &name, &value, expect, by)
         });

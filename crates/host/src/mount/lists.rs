@@ -1,9 +1,9 @@
 //! Access control lists beside permission bits. The kernel judges by both (`FUSE_POSIX_ACL`), and
 //! leaves it to a server to keep them in agreement.
 //!
-//! *Promises.* What is given bits, or a list, or is made in a directory with a default list, has
-//! bits and list that agree, as on a file system in the kernel. *Knows nothing of* who may do it;
-//! of a caller's groups it knows the first only.
+//! *Promises.* Permission bits and access list agree, as on a file system in the kernel. This holds
+//! after either is set, and for a file made in a directory with a default list. *Knows nothing of*
+//! who may do it; of a caller's groups it knows the first only.
 
 use nandlab_vfs::{Attr, Caller, Errno, FileSystem, FileType, Ino, NewNode, SetAttr, SetXattr};
 use nandlab_xattr::acl::{self, ACCESS, DEFAULT, bits};
@@ -107,16 +107,28 @@ pub fn create(
     {
         if let Err(why) = fs.setxattr(made.ino, of, list, SetXattr::Any, by.now) {
             // Without its list it would let others in than it should.
-            if is_dir {
-                fs.rmdir(dir, name, by.now)
-            } else {
-                fs.unlink(dir, name, by.now)
-            }?;
-            fs.forget(made.ino, 1);
+            remove(fs, dir, name, &made, by)?;
             return Err(why);
         }
     }
     fs.getattr(made.ino)
+}
+
+fn remove(
+    fs: &mut dyn FileSystem,
+    dir: Ino,
+    name: &[u8],
+    made: &Attr,
+    by: Caller,
+) -> Result<(), Errno> {
+    let is_dir = made.kind == FileType::Directory;
+    if is_dir {
+        fs.rmdir(dir, name, by.now)
+    } else {
+        fs.unlink(dir, name, by.now)
+    }?;
+    fs.forget(made.ino, 1);
+    Ok(())
 }
 
 #[cfg(test)]

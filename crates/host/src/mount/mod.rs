@@ -39,23 +39,23 @@ use std::sync::mpsc::sync_channel;
 
 /// The name below the root, in no listing, whose contents are [`Options::stats`].
 pub const STATS: &str = ".nandlab.json";
-/// Requests that may wait; who has more waits to ask.
+/// Requests that may be queued; a client with more blocks.
 const QUEUE: usize = 64;
-/// Bytes of memory by which write-back is measured, unless told otherwise.
+/// Bytes of memory by which write-back is measured, unless set otherwise.
 const MEMORY: u64 = 256 << 20;
 
 /// How a file system is mounted.
 pub struct Options<'a> {
     /// What `df` and `findmnt` show as the source.
     pub source: String,
-    /// Refuses every change.
+    /// Refuses every call that changes the volume.
     pub read_only: bool,
     /// Lets users other than the mounting one in; for anybody but root, `/etc/fuse.conf` must say
     /// `user_allow_other`.
     pub everybody: bool,
     /// Threads that take requests from the kernel.
     pub threads: NonZeroUsize,
-    /// When what waits in memory is written.
+    /// When dirty data in memory is written.
     pub limits: Limits,
     /// Contents of [`STATS`], made anew each time it is opened; without, there is no such file.
     pub stats: Option<Box<dyn FnMut() -> String + 'a>>,

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-/// What waits in the queue.
+/// The requests in the queue.
 pub type Request = Box<dyn FnOnce(&mut Served<'_>) + Send>;
 
 /// The longest rest without a look at what is due.
@@ -50,7 +50,6 @@ impl Pace {
     }
 }
 
-/// The wall's time.
 pub fn now() -> Time {
     time(SystemTime::now())
 }
@@ -173,7 +172,8 @@ mod tests {
 
     #[test]
     fn with_a_pace_a_call_takes_as_long_as_on_the_device() {
-        let (clock, mut fs) = (Clock::new(), MemFs::new(1 << 20, Time::new(0)));
+        let clock = Clock::new();
+        let mut fs = MemFs::new(1 << 20, Time::new(0));
         let mut served = Served::new(
             &mut fs,
             Options {

@@ -11,7 +11,7 @@ use wire::{export_flags, handshake_flags, info, option, reply};
 /// How a handshake ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Requests follow.
+    /// The handshake is over; requests follow.
     Transmission,
     /// The client wanted to know, no more.
     Left,

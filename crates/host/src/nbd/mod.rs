@@ -4,7 +4,7 @@
 //! several connections, as qemu, libnbd, fio and the kernel's client do. Extents need not be whole
 //! sectors.
 //!
-//! | room | idea |
+//! | module | idea |
 //! |---|---|
 //! | `wire` | the protocol's bytes |
 //! | `handshake` | agreeing on an export |
@@ -23,7 +23,7 @@ mod wire;
 pub use server::{Dropped, Options, Server, Stopper};
 pub use socket::Address;
 
-/// What a client is told of the disk.
+/// The disk as a client sees it.
 #[derive(Clone, Debug)]
 struct Export {
     name: String,
@@ -39,9 +39,9 @@ pub enum ClientError {
     /// The client sent what the protocol does not have there.
     #[error("{what}: found {found:#x}, expected {expected:#x}")]
     Unexpected {
-        /// The field.
+        /// The name of the protocol field.
         what: &'static str,
-        /// Its value.
+        /// The value that the server sent.
         found: u64,
         /// What it must be.
         expected: u64,
@@ -49,11 +49,11 @@ pub enum ClientError {
     /// The client announced more than the server takes.
     #[error("{what} of {found} bytes, at most {limit} are taken")]
     TooLong {
-        /// What was announced.
+        /// The part that the server announced.
         what: &'static str,
-        /// Bytes announced.
+        /// The length that it announced, in bytes.
         found: u32,
-        /// Bytes taken.
+        /// The greatest length that is accepted.
         limit: u32,
     },
     /// The client insists on an export that is not there.

@@ -38,13 +38,13 @@ pub type Dropped = Arc<dyn Fn(&ClientError) + Send + Sync>;
 pub struct Options {
     /// The export's name; a client that names none gets it too.
     pub name: String,
-    /// Refuses writes.
+    /// Refuses every write of a client.
     pub read_only: bool,
     /// Clients served at once; more are turned away.
     pub clients_max: usize,
     /// Ends the server when the last client that came to send requests has left.
     pub stop_after_last: bool,
-    /// Told, from the client's thread, why a client was dropped.
+    /// Called on the client's thread with the reason why a client was dropped.
     pub dropped: Option<Dropped>,
 }
 
@@ -188,7 +188,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stopper.stop();
-        // Whoever wants to know of a failed flush calls `stop`.
+        // `stop` reports a failed flush.
         let _ = self.join();
     }
 }
@@ -299,7 +299,8 @@ impl House {
     }
 
     fn converse(&self, stream: &Stream) -> Result<(), ClientError> {
-        let (mut input, mut output) = (BufReader::with_capacity(READ_BUFFER, stream), stream);
+        let mut input = BufReader::with_capacity(READ_BUFFER, stream);
+        let mut output = stream;
         stream.set_patience(Some(HANDSHAKE_PATIENCE))?;
         if handshake::negotiate(&mut input, &mut output, &self.export)? == handshake::Outcome::Left
         {

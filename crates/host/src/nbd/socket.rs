@@ -154,8 +154,8 @@ impl Stream {
         }
     }
 
-    /// Ends the connection; whoever waits on it returns. A connection that ended already is no
-    /// error.
+    /// Ends the connection; a thread that waits on it returns. A connection that ended already is
+    /// no error.
     pub fn close(&self) {
         let _ = match self {
             Self::Unix(inner) => inner.shutdown(Shutdown::Both),

@@ -46,7 +46,7 @@ struct Session<'a> {
     export: &'a Export,
     /// What the current write brought.
     payload: Vec<u8>,
-    /// A header and room for what a read brings.
+    /// A header and the buffer for a read.
     reply: Vec<u8>,
 }
 
@@ -90,13 +90,7 @@ impl Session<'_> {
         } = *request;
         let (allowed, beyond) = match command {
             command::READ => (0, errno::INVALID),
-            command::FLUSH => {
-                return if flags & !command_flags::FUA == 0 {
-                    Ok(())
-                } else {
-                    Err(errno::INVALID)
-                };
-            }
+            command::FLUSH if flags & !command_flags::FUA == 0 => return Ok(()),
             command::WRITE => (0, errno::NO_SPACE),
             command::TRIM => (0, errno::INVALID),
             command::WRITE_ZEROES => (command_flags::NO_HOLE, errno::NO_SPACE),
@@ -118,7 +112,8 @@ impl Session<'_> {
 
     /// Gives the number of bytes read, or an error number.
     fn execute(&mut self, request: &Request) -> Result<usize, u32> {
-        let (offset, length) = (request.offset, u64::from(request.length));
+        let offset = request.offset;
+        let length = u64::from(request.length);
         if request.command == command::READ {
             let end = HEADER + request.length as usize;
             if self.reply.len() < end {

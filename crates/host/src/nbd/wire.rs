@@ -11,7 +11,7 @@ pub const GREETING: u64 = 0x4e42_444d_4147_4943;
 pub const OPTION: u64 = 0x4948_4156_454f_5054;
 /// Opens every answer to an option.
 pub const OPTION_REPLY: u64 = 0x0003_e889_0455_65a9;
-/// Opens every request.
+/// The magic number of every request.
 pub const REQUEST: u32 = 0x2560_9513;
 /// Opens every simple reply.
 pub const SIMPLE_REPLY: u32 = 0x6744_6698;
@@ -27,7 +27,7 @@ pub mod handshake_flags {
     pub const NO_ZEROES: u16 = 1 << 1;
 }
 
-/// Options, `NBD_OPT_*`.
+/// Option codes, the `NBD_OPT_*` of the protocol.
 pub mod option {
     pub const EXPORT_NAME: u32 = 1;
     pub const ABORT: u32 = 2;
@@ -63,7 +63,7 @@ pub mod export_flags {
     pub const CAN_MULTI_CONN: u16 = 1 << 8;
 }
 
-/// Commands, `NBD_CMD_*`.
+/// Command codes, the `NBD_CMD_*` of the protocol.
 pub mod command {
     pub const READ: u16 = 0;
     pub const WRITE: u16 = 1;
@@ -96,9 +96,9 @@ pub struct Request {
     pub command: u16,
     /// Comes back in the reply.
     pub cookie: [u8; 8],
-    /// Bytes.
+    /// The offset in the export, in bytes.
     pub offset: u64,
-    /// Bytes.
+    /// The number of bytes.
     pub length: u32,
 }
 

@@ -10,13 +10,12 @@ use std::fs::File;
 #[test]
 fn fio_replays_the_trace_in_its_own_time() {
     let dir = tempfile::tempdir().unwrap();
-    let (target, trace, report) = (
-        dir.path().join("target"),
-        dir.path().join("trace"),
-        dir.path().join("report"),
-    );
+    let target = dir.path().join("target");
+    let trace = dir.path().join("trace");
+    let report = dir.path().join("report");
     File::create(&target).unwrap().set_len(MIB).unwrap();
-    let (clock, (ram, _)) = (Clock::new(), common::ram::watched_ram(512, MIB / 512));
+    let clock = Clock::new();
+    let (ram, _) = common::ram::watched_ram(512, MIB / 512);
     let time = clock.clone();
     let (mut disk, recording) = record(
         ram,

@@ -134,7 +134,8 @@ fn a_request_outside_the_disk_or_the_protocol_gets_an_error_and_the_next_is_serv
     assert_eq!(client.write(0, MIB - 1, &[0; 2]), ENOSPC);
     assert_eq!(client.ask(WRITE_ZEROES, 0, MIB, 1), ENOSPC);
     assert_eq!(client.ask(TRIM, 0, 0, u32::MAX), EINVAL);
-    let (block_status, unknown_flag) = (7, 1 << 9);
+    let block_status = 7;
+    let unknown_flag = 1 << 9;
     assert_eq!(client.ask(block_status, 0, 0, 512), EINVAL);
     assert_eq!(client.ask(4711, 0, 0, 512), EINVAL);
     assert_eq!(client.ask(READ, unknown_flag, 0, 512), EINVAL);
@@ -211,7 +212,8 @@ fn garbage_costs_its_sender_the_connection_and_nobody_else_anything() {
 #[test]
 fn a_write_longer_than_the_limit_costs_the_connection() {
     let bench = Bench::new(Options::default());
-    let (mut claimant, mut liar) = (bench.client(), bench.client());
+    let mut claimant = bench.client();
+    let mut liar = bench.client();
     claimant.send(WRITE, 0, 0, 32 << 20).unwrap();
     liar.send(WRITE, 0, 0, (32 << 20) + 1).unwrap();
     assert!(liar.is_dropped());
@@ -237,7 +239,8 @@ fn clients_at_once_see_one_disk() {
             threads.spawn(move || {
                 for round in 0..50 {
                     // Neighbours share the sectors at their borders.
-                    let (offset, data) = (id * 1000, pattern(id * 100 + round, 1000));
+                    let offset = id * 1000;
+                    let data = pattern(id * 100 + round, 1000);
                     assert_eq!(client.write(0, offset, &data), 0);
                     assert_eq!(client.read(offset, 1000).unwrap(), data);
                 }
@@ -296,7 +299,8 @@ fn the_last_client_ends_a_server_that_waits_for_it_but_one_that_only_looked_does
     let mut looker = Client::greet(&bench.path).unwrap();
     looker.stream.write_all(&[0; 3]).unwrap();
     drop(looker);
-    let (first, second) = (bench.client(), bench.client());
+    let first = bench.client();
+    let second = bench.client();
     drop(first);
     let mut second = second;
     assert_eq!(second.write(0, 0, &[1; 512]), 0);
@@ -315,7 +319,7 @@ fn a_stopper_ends_the_server_from_elsewhere() {
 }
 
 #[test]
-fn a_failed_last_flush_is_told() {
+fn a_failed_last_flush_is_reported() {
     let bench = Bench::new(Options::default());
     bench.probe.fail_with(Some(BlockError::PowerCut));
     assert!(matches!(
@@ -346,7 +350,7 @@ impl BlockDevice for Broken {
 }
 
 #[test]
-fn a_device_that_panics_is_refused_to_everybody_and_told_at_the_end() {
+fn a_device_that_panics_is_refused_to_everybody_and_reported_at_the_end() {
     let disk = SharedDisk::new(Box::new(Broken(BlockGeometry {
         sector: 512,
         sectors: 8,
@@ -360,10 +364,8 @@ fn a_device_that_panics_is_refused_to_everybody_and_told_at_the_end() {
         Options::default(),
     )
     .unwrap();
-    let (mut first, mut second) = (
-        Client::connect(&path).unwrap().0,
-        Client::connect(&path).unwrap().0,
-    );
+    let mut first = Client::connect(&path).unwrap().0;
+    let mut second = Client::connect(&path).unwrap().0;
     first.send(READ, 0, 0, 512).unwrap();
     assert!(first.is_dropped());
     assert_eq!(second.write(0, 0, &[0; 512]), EIO);

@@ -21,10 +21,10 @@ const LONE_BLOCK: u64 = 128 << 10;
 /// Blocks of JFFS2 on which the kernel can work are longer.
 const BLOCK_MIN: u64 = 4096;
 
-/// Something on flash.
+/// A format that was detected on flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OnFlash {
-    /// What it is.
+    /// The format that lies on the flash.
     pub kind: FlashKind,
     /// Data bytes of a page.
     pub page: u32,
@@ -230,8 +230,8 @@ fn looked_at(extents: &[Extent]) -> Vec<u64> {
 }
 
 /// The erase block, and whether it is certain. Marks and summaries lie at its edges. Without them
-/// it is the smallest that no node crosses and that holds the data, if there is one block only, and
-/// otherwise the largest up to 128 KiB that no node crosses.
+/// it is a length that no node crosses: the smallest that holds the data if there is one block
+/// only, and otherwise the largest up to 128 KiB.
 fn block_of(look: &Look, end: u64, len: u64) -> (u64, bool) {
     let step = distance(look.edges.iter().copied());
     let step = step.map(|step| 1 << step.trailing_zeros().min(22));

@@ -30,13 +30,13 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DiskKind {
-    /// ext2 or ext3.
+    /// An ext2 or ext3 file system.
     Ext,
-    /// F2FS.
+    /// An F2FS file system.
     F2fs,
     /// FAT12, FAT16 or FAT32.
     Fat,
-    /// squashfs 4.
+    /// A squashfs file system of version 4.
     Squashfs,
     /// UBIFS, as the bytes of a volume.
     Ubifs,
@@ -60,7 +60,7 @@ impl DiskKind {
 pub enum FlashKind {
     /// JFFS2, in a byte order, with or without marks at the beginning of erased blocks.
     Jffs2 {
-        /// The order.
+        /// The byte order of its nodes.
         endian: Endian,
         /// Nodes that say that a block was erased.
         markers: bool,
@@ -72,7 +72,7 @@ pub enum FlashKind {
         /// Whether there is a log.
         log: bool,
     },
-    /// NFTL.
+    /// An NFTL or a derivative of it.
     Nftl,
     /// The page-mapped layer of this project.
     PageMap,
@@ -97,7 +97,7 @@ impl FlashKind {
 /// What an image is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detected {
-    /// A disk.
+    /// A format that lies on a disk.
     Disk(DiskKind),
     /// Flash of a shape.
     Flash(ImageFormat, FlashKind),

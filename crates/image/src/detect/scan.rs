@@ -20,7 +20,6 @@ const CHUNK: usize = 1 << 20;
 const AHEAD: usize = known::LOOK_AHEAD;
 /// The most grains of a scan; a longer image has larger grains.
 const GRAINS_MAX: u64 = 1 << 20;
-/// The smallest grain.
 const GRAIN_MIN: u64 = 4096;
 /// The most places of one kind that are kept.
 const PLACES_MAX: usize = 1 << 18;
@@ -32,20 +31,20 @@ const SECTOR: usize = 512;
 /// What a grain holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
-    /// 0xFF throughout.
+    /// All bytes are 0xFF.
     Erased,
-    /// Zeros throughout.
+    /// All bytes are zero.
     Zeros,
-    /// Anything else.
+    /// Any other mix of bytes.
     Data,
 }
 
 /// An erase-counter header of UBI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
-    /// Where it begins.
+    /// The offset of the header in the image.
     pub at: u64,
-    /// What it says.
+    /// The fields of the header.
     pub header: EcHeader,
 }
 
@@ -86,7 +85,7 @@ pub struct Scan {
 /// A magic number of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Magic {
-    /// NFTL's unit header.
+    /// The header of an NFTL unit.
     Nftl,
     /// A map page of the page-mapped layer.
     PageMap,

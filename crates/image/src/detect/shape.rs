@@ -19,7 +19,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Data only.
+    /// Pages without an OOB area in the image.
     pub const PLAIN: Self = Self {
         page: 0,
         oob: 0,

@@ -24,7 +24,7 @@ const NAME_MAX: usize = 64;
 /// Bytes of a value in which its end must lie for a first look.
 const VALUE_MAX: usize = 8 << 10;
 
-/// An environment.
+/// A U-Boot environment with its variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {
     /// Bytes that it takes with its checksum.

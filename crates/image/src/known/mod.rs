@@ -39,13 +39,13 @@ const SECTOR: usize = 512;
 /// A format that is recognised by name and size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Known {
-    /// The format.
+    /// The name of the format.
     pub name: &'static str,
     /// Bytes from its first to its last, if it says so. They may reach beyond the image's end.
     pub len: Option<u64>,
     /// Its own description, in one line.
     pub says: String,
-    /// A checksum matched.
+    /// Whether a checksum confirms the format.
     pub proven: bool,
 }
 

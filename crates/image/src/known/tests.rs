@@ -15,7 +15,7 @@ enum Len {
     File,
     /// Up to so many bytes of padding less.
     Padded(u64),
-    /// So many bytes.
+    /// The format has a length of so many bytes.
     Is(u64),
     /// The format does not say.
     Open,

@@ -49,7 +49,6 @@ impl<'a> View<'a> {
         self.bytes.len() - self.start
     }
 
-    /// The first bytes.
     pub fn head(&self) -> &[u8] {
         &self.head
     }

@@ -1,4 +1,4 @@
-//! Partitions that U-Boot's environment tells of: in `mtdparts`, or in the kernel's arguments.
+//! Partitions that U-Boot's environment lists: in `mtdparts`, or in the kernel's arguments.
 
 use super::{Partition, Result, mtdparts_of};
 use crate::known::env::Environment;

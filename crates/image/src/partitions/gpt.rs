@@ -17,10 +17,10 @@ const ENTRIES_MAX: u64 = 4 << 20;
 /// The bit of an entry's attributes that forbids writes to a partition with plain data.
 const READ_ONLY: u64 = 1 << 60;
 
-/// A table.
+/// A GUID partition table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Gpt {
-    /// Its partitions.
+    /// The partitions that the table lists.
     pub partitions: Vec<Partition>,
     /// Bytes of a sector.
     pub sector: u64,

@@ -24,7 +24,7 @@ struct Entry {
     place: u64,
     number: usize,
     kind: u8,
-    /// In sectors.
+    /// The first sector of the partition.
     first: u64,
     count: u64,
 }

@@ -33,9 +33,9 @@ pub const PARTITIONS_MAX: usize = 4096;
 pub struct Partition {
     /// Its name in the table, or its number as in `p5`.
     pub name: String,
-    /// Its first byte.
+    /// The offset of the first byte in the image.
     pub at: u64,
-    /// Its bytes.
+    /// The length of the partition in bytes.
     pub len: u64,
     /// The table forbids writes to it.
     pub read_only: bool,
@@ -78,11 +78,11 @@ impl fmt::Display for At {
 pub struct PartitionError {
     /// The kind of table.
     pub table: &'static str,
-    /// The place.
+    /// The field that is wrong.
     pub at: At,
-    /// What is there.
+    /// The value that the table holds.
     pub found: String,
-    /// What could be.
+    /// The value that the table may hold.
     pub expected: String,
 }
 

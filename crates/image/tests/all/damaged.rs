@@ -99,7 +99,8 @@ fn forge_name(image: &mut [u8], name: &[u8], change: impl FnOnce(&mut [u8])) {
         .unwrap();
     let node = &mut image[at..at + 40 + name.len()];
     change(node);
-    let (own, of_name) = (crc(&node[..32]), crc(&node[40..]));
+    let own = crc(&node[..32]);
+    let of_name = crc(&node[40..]);
     node[32..36].copy_from_slice(&own);
     node[36..40].copy_from_slice(&of_name);
 }
@@ -217,7 +218,8 @@ fn removal_refuses_a_cycle_of_directories_with_its_path() {
     );
 
     let mut disk = fat();
-    let (outer, inner) = (slot(&mut disk, b"OUTER"), slot(&mut disk, b"INNER"));
+    let outer = slot(&mut disk, b"OUTER");
+    let inner = slot(&mut disk, b"INNER");
     let first = start(&mut disk, outer) as u16;
     poke(&mut disk, inner + 26, &first.to_le_bytes());
     let mut fat = Fat::mount(&mut disk, nandlab_fat::Options::default()).unwrap();
@@ -291,7 +293,8 @@ impl Sink for Paths {
 }
 
 fn walked(volume: &mut Volume, salvage: bool) -> nandlab_image::Result<(Paths, Losses)> {
-    let (mut paths, mut nothing) = (Paths(Vec::new()), |_| {});
+    let mut paths = Paths(Vec::new());
+    let mut nothing = |_| {};
     let mut walk = volume.walk(salvage, &mut nothing)?;
     walk.run(b"", &mut paths)?;
     Ok((paths, walk.losses))
@@ -399,10 +402,12 @@ fn a_bad_name_of_jffs2_is_a_loss_for_every_reader() {
     let (paths, _) = walked(&mut volume, false).unwrap();
     assert_eq!(paths.0, [b"".to_vec(), b"kept".to_vec()]);
     // Extraction tells the first of these, a listing the second.
-    let told = left_out(&mut volume, false).unwrap().list;
+    let reported = left_out(&mut volume, false).unwrap().list;
     assert!(
-        told.iter().any(|finding| finding.what.contains("\"../z\"")),
-        "{told:?}"
+        reported
+            .iter()
+            .any(|finding| finding.what.contains("\"../z\"")),
+        "{reported:?}"
     );
     assert!(unlisted(&volume).list[0].what.contains("\"../z\""));
 }

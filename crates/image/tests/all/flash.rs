@@ -1,4 +1,4 @@
-//! Dumps of flash: NFTL, erase blocks and spare bytes that nobody told, bad and erased blocks,
+//! Dumps of flash: NFTL, erase blocks and spare bytes that no option gives, bad and erased blocks,
 //! other geometries.
 
 use crate::common;

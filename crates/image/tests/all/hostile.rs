@@ -49,7 +49,8 @@ impl Backing for Edited {
         let end = offset + buf.len() as u64;
         for (page, bytes) in self.pages.range(offset / PAGE..end.div_ceil(PAGE)) {
             let start = page * PAGE;
-            let (from, to) = (start.max(offset), (start + bytes.len() as u64).min(end));
+            let from = start.max(offset);
+            let to = (start + bytes.len() as u64).min(end);
             buf[(from - offset) as usize..(to - offset) as usize]
                 .copy_from_slice(&bytes[(from - start) as usize..(to - start) as usize]);
         }
@@ -149,10 +150,8 @@ fn tree(scratch: &Path) -> Tree {
         ..Entry::directory(path.as_bytes())
     };
     for number in 0..30usize {
-        let (path, contents) = (
-            scratch.join(format!("contents {number}")),
-            common::bytes(number as u64, number * 700),
-        );
+        let path = scratch.join(format!("contents {number}"));
+        let contents = common::bytes(number as u64, number * 700);
         fs::write(&path, &contents).unwrap();
         let name = format!("directory {}/a file with a name {number}", number % 3);
         tree.push(
@@ -244,7 +243,7 @@ fn edited_images_of_every_format_are_looked_at_to_the_end() {
             said.iter().all(|one| one.starts_with("PEB ")),
             "{name}: {said:?}"
         );
-        let mut told = 0;
+        let mut reported = 0;
         for seed in 0..SEEDS {
             let image = edited(&good, &structure, seed);
             for salvage in [false, true] {
@@ -255,7 +254,7 @@ fn edited_images_of_every_format_are_looked_at_to_the_end() {
                         ..Opening::default()
                     },
                 );
-                told += usize::from(!said.is_empty());
+                reported += usize::from(!said.is_empty());
                 assert!(
                     said.iter().all(|one| one.len() > 10 && !one.contains('\n')),
                     "{name}, seed {seed}: {said:?}"
@@ -263,8 +262,8 @@ fn edited_images_of_every_format_are_looked_at_to_the_end() {
             }
         }
         assert!(
-            told > SEEDS as usize / 4,
-            "{name}: {told} of {} edited images were found wrong",
+            reported > SEEDS as usize / 4,
+            "{name}: {reported} of {} edited images were found wrong",
             2 * SEEDS
         );
     }

@@ -134,8 +134,8 @@ fn no_chain_of_fat_that_leads_elsewhere_is_left_out() {
             };
             let lost = lost(&tree, &found);
             planted += u32::from(!lost.is_empty());
-            let told = lost.is_empty() || !losses.is_empty();
-            assert!(told, "cluster {entry} leads to {value:#x}");
+            let reported = lost.is_empty() || !losses.is_empty();
+            assert!(reported, "cluster {entry} leads to {value:#x}");
         }
     }
     assert!(planted > 50, "{planted} volumes lost something");
@@ -175,8 +175,8 @@ fn no_loss_of_a_static_volume_of_ubi_is_left_out() {
         let volume = Volume::open(&path, &fixed, Access::Read).ok()?;
         let mut out = Vec::new();
         let (_, losses) = raw(&volume, &fixed, &mut out).ok()?;
-        let told = !losses.is_empty() || !volume.troubles.is_empty();
-        Some((out, told))
+        let reported = !losses.is_empty() || !volume.troubles.is_empty();
+        Some((out, reported))
     };
     assert_eq!(take(&good), Some((contents.clone(), false)));
     let block = FLASH.bytes(1) as usize;
@@ -186,11 +186,11 @@ fn no_loss_of_a_static_volume_of_ubi_is_left_out() {
             for fill in FILLS {
                 let mut bytes = good.clone();
                 bytes[at..at + len].fill(fill);
-                let Some((out, told)) = take(&bytes) else {
+                let Some((out, reported)) = take(&bytes) else {
                     continue;
                 };
                 planted += u32::from(out != contents);
-                let right = out == contents || told;
+                let right = out == contents || reported;
                 assert!(right, "{len} bytes from {at} on, filled with {fill:#x}");
             }
         }
@@ -245,8 +245,8 @@ fn no_loss_of_squashfs_is_left_out() {
                 };
                 let lost = lost(&tree, &found);
                 planted += u32::from(!lost.is_empty());
-                let told = lost.is_empty() || !losses.is_empty();
-                assert!(told, "{how} at byte {at}, with {fill:#x}: {lost:?}");
+                let reported = lost.is_empty() || !losses.is_empty();
+                assert!(reported, "{how} at byte {at}, with {fill:#x}: {lost:?}");
             }
         }
     }

@@ -39,7 +39,8 @@ fn derived(name: &str, bytes: &[u8]) -> Vec<usize> {
     let long = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
     let short = |at: usize| usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
     if name == "fat" {
-        let (reserved, sectors) = (short(14), short(22));
+        let reserved = short(14);
+        let sectors = short(22);
         return (reserved..reserved + 2 * sectors)
             .map(|sector| sector * 512)
             .collect();
@@ -71,7 +72,8 @@ fn what_is_repaired_satisfies_the_judge_and_the_rest_stays_as_it_is() {
         .filter(|(name, _)| *name != "f2fs")
     {
         let structure = derived(name, &good);
-        let (mut mended, mut left) = (0, 0);
+        let mut repairs = 0;
+        let mut left = 0;
         for seed in 0..60 {
             let mut bytes = good.clone();
             for edit in 0..1 + mix(seed, 0) % 3 {
@@ -84,7 +86,7 @@ fn what_is_repaired_satisfies_the_judge_and_the_rest_stays_as_it_is() {
             let outcome = repaired(&image);
             let after = fs::read(&image).unwrap();
             if outcome.replaced {
-                mended += 1;
+                repairs += 1;
                 assert_ne!(
                     outcome.after.worst(),
                     Some(Severity::Damage),
@@ -102,8 +104,8 @@ fn what_is_repaired_satisfies_the_judge_and_the_rest_stays_as_it_is() {
                 );
             }
         }
-        println!("{name}: {mended} mended, {left} left as they are");
-        assert!(mended > 0, "{name}: {mended} repaired");
+        println!("{name}: {repairs} repaired, {left} left as they are");
+        assert!(repairs > 0, "{name}: {repairs} repaired");
     }
     assert!(discontent.is_empty(), "{}", discontent.join("\n"));
 }
@@ -161,10 +163,8 @@ fn journals_logs_and_orphans_of_a_mount_that_never_ended_are_brought_to_an_end()
 #[test]
 fn a_file_of_f2fs_that_has_lost_its_name_gets_one() {
     let scratch = tempfile::tempdir().unwrap();
-    let (image, contents) = (
-        scratch.path().join("image"),
-        scratch.path().join("contents"),
-    );
+    let image = scratch.path().join("image");
+    let contents = scratch.path().join("contents");
     let lost = common::bytes(5, 9000);
     fs::write(&contents, &lost).unwrap();
     let mut tree = Tree::default();
@@ -202,7 +202,8 @@ fn a_file_of_f2fs_that_has_lost_its_name_gets_one() {
                 && (at % 4096 - NAMES).is_multiple_of(8)
         });
         let at = places.next().unwrap();
-        let (block, slot) = (at / 4096 * 4096, (at % 4096 - NAMES) / 8);
+        let block = at / 4096 * 4096;
+        let slot = (at % 4096 - NAMES) / 8;
         (slot..slot + name.len().div_ceil(8))
             .for_each(|slot| bytes[block + slot / 8] &= !(1 << (slot % 8)));
     }

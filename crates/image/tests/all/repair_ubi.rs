@@ -128,10 +128,10 @@ fn a_file_system_in_a_volume_is_repaired_and_satisfies_its_judge() {
             "",
             "{name}"
         );
-        let (mended, whole) = bytes_of(&at("image"), "disk");
+        let (repaired, whole) = bytes_of(&at("image"), "disk");
         assert!(whole && bytes_of(&at("image"), "fixed").1, "{name}");
         // Less what the volume's last block is longer.
-        fs::write(at("volume"), &mended[..disk.len()]).unwrap();
+        fs::write(at("volume"), &repaired[..disk.len()]).unwrap();
         assert_eq!(judged(&at("volume"), name), None, "{name}");
     }
 }

@@ -56,7 +56,8 @@ fn lost_and_found_of_the_source_goes_into_the_one_that_ext_makes() {
     };
     let mut expected = None;
     for name in ["ext3", "jffs2", "ext3"] {
-        let (image, tar) = (scratch.path().join(name), scratch.path().join("tar"));
+        let image = scratch.path().join(name);
+        let tar = scratch.path().join("tar");
         made(&tree, format(name), &image, 1);
         let archive = extracted(&image);
         let found = held(&archive, scratch.path());
@@ -152,7 +153,8 @@ fn holes_and_zeros_make_the_same_image() {
 fn a_directory_and_its_manifest_are_the_tree_again() {
     let scratch = tempfile::tempdir().unwrap();
     let tree = tree(scratch.path(), true);
-    let (dir, list) = (scratch.path().join("dir"), scratch.path().join("list"));
+    let dir = scratch.path().join("dir");
+    let list = scratch.path().join("list");
     let mut to_dir = nandlab_image::dir_out::DirOut::new(&dir).unwrap();
     let mut to_list = manifest::ManifestOut::new(fs::File::create(&list).unwrap(), &list);
     nandlab_image::sink::pour(

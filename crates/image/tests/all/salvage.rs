@@ -1,4 +1,4 @@
-//! A salvage of JFFS2 lists each loss that the medium tells of, by file and range.
+//! A salvage of JFFS2 lists each loss that the medium reports, by file and range.
 
 use crate::common::bytes;
 use nandlab_image::check::{Checked, Verdict, check};
@@ -159,12 +159,17 @@ fn name_node(image: &[u8], wanted: &[u8]) -> Seen {
 
 /// The losses of a path that say so.
 #[track_caller]
-fn assert_told(losses: &Losses, path: &[u8], what: &str) {
-    let told = losses
+fn assert_reported(losses: &Losses, path: &[u8], what: &str) {
+    let reported = losses
         .list
         .iter()
         .any(|loss| loss.path.0 == path && loss.what.contains(what));
-    assert!(told, "{}: {what}: {:#?}", path.escape_ascii(), losses.list);
+    assert!(
+        reported,
+        "{}: {what}: {:#?}",
+        path.escape_ascii(),
+        losses.list
+    );
 }
 
 #[test]
@@ -186,18 +191,18 @@ fn a_node_of_bad_length_is_a_loss_of_the_range_that_it_held() {
     let node = data_node(&image, b"log", 8192, 0);
     image[node.at + 5] ^= 0x40;
     let (tree, losses, _) = salvaged(&image);
-    assert_told(&losses, b"/log", "bytes 8192 to 12288 cannot be read");
+    assert_reported(&losses, b"/log", "bytes 8192 to 12288 cannot be read");
     assert!(tree[&b"log"[..]][12_288..] == bytes(7, 30_000)[12_288..]);
 }
 
 #[test]
-fn data_with_a_wrong_checksum_are_a_loss_and_an_older_version_is_told() {
+fn data_with_a_wrong_checksum_are_a_loss_and_an_older_version_is_reported() {
     let mut image = image();
     let node = data_node(&image, b"last", 0, 0);
     image[node.at + 1000] ^= 1;
     let (_, losses, _) = salvaged(&image);
     let len = range(&node).1;
-    assert_told(
+    assert_reported(
         &losses,
         b"/last",
         &format!("bytes 0 to {len} cannot be read"),
@@ -208,9 +213,10 @@ fn data_with_a_wrong_checksum_are_a_loss_and_an_older_version_is_told() {
     image[node.at + 1000] ^= 1;
     let (tree, losses, _) = salvaged(&image);
     let end = 4096 + range(&node).1;
-    let told = format!("bytes 4096 to {end} are of an older version");
-    assert_told(&losses, b"/log", &told);
-    let (found, older) = (&tree[&b"log"[..]], bytes(7, 30_000));
+    let reported = format!("bytes 4096 to {end} are of an older version");
+    assert_reported(&losses, b"/log", &reported);
+    let found = &tree[&b"log"[..]];
+    let older = bytes(7, 30_000);
     assert!(found[4096..end as usize] == older[4096..end as usize]);
 }
 
@@ -228,28 +234,28 @@ fn everything_below_a_damaged_name_is_listed() {
             .iter()
             .filter(|loss| loss.what.contains("cannot be reached"));
         // A wrong number of the inode leaves it without a name.
-        let told = below.count();
+        let reported = below.count();
         assert!(
-            told >= BELOW - 1,
-            "byte {damage}: {told}: {:#?}",
+            reported >= BELOW - 1,
+            "byte {damage}: {reported}: {:#?}",
             losses.list
         );
         if damage != 20 {
-            assert_told(&losses, b"/etc/deep", "name");
-            assert_told(&losses, b"/etc/deep/file 12", "cannot be reached");
+            assert_reported(&losses, b"/etc/deep", "name");
+            assert_reported(&losses, b"/etc/deep/file 12", "cannot be reached");
         }
     }
 }
 
 #[test]
-fn what_is_passed_over_is_told() {
+fn what_is_passed_over_is_reported() {
     let mut image = image();
     // Nothing of the node's head and fields is left.
     let node = data_node(&image, b"log", 12_288, 0);
     image[node.at..node.at + 68].fill(0x5A);
     let (_, losses, _) = salvaged(&image);
-    assert_told(&losses, b"/", "more may be missing");
-    assert_told(&losses, b"/log", "no node holds bytes 12288 to 16384");
+    assert_reported(&losses, b"/", "more may be missing");
+    assert_reported(&losses, b"/log", "no node holds bytes 12288 to 16384");
 }
 
 #[test]
@@ -265,7 +271,9 @@ fn no_damage_of_a_node_in_a_list_is_lost_without_a_word() {
 fn assert_no_damage_is_lost(sound: &[u8]) {
     let tree = salvaged(sound).0;
     let nodes = nodes(sound);
-    let (mut differ, mut named, mut silent) = (0, 0, 0);
+    let mut differ = 0;
+    let mut named = 0;
+    let mut silent = 0;
     for seed in 0..1500u64 {
         let mut image = sound.to_vec();
         let node = &nodes[mix(seed, 0) as usize % nodes.len()];
@@ -283,8 +291,11 @@ fn assert_no_damage_is_lost(sound: &[u8]) {
             *byte ^= mix(seed, at) as u8 | 1;
         }
         let (found, losses, checked) = salvaged(&image);
-        let told = found == tree || !losses.is_empty();
-        assert!(told, "seed {seed}: {len} bytes from {inside} on: {node:?}");
+        let reported = found == tree || !losses.is_empty();
+        assert!(
+            reported,
+            "seed {seed}: {len} bytes from {inside} on: {node:?}"
+        );
         if found != tree {
             differ += 1;
             assert!(!checked.findings.is_empty(), "seed {seed}: {node:?}");
@@ -293,11 +304,11 @@ fn assert_no_damage_is_lost(sound: &[u8]) {
                 .iter()
                 .filter(|(path, contents)| found.get(*path) != Some(contents));
             let all = lost.clone().count();
-            let told = lost.filter(|(path, _)| {
+            let reported = lost.filter(|(path, _)| {
                 let path = [b"/", &path[..]].concat();
                 losses.list.iter().any(|loss| loss.path.0 == path)
             });
-            named += u32::from(told.count() == all);
+            named += u32::from(reported.count() == all);
         }
     }
     // Damage that ends with a page looks like an interrupted write.

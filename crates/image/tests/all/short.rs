@@ -57,7 +57,8 @@ fn opened(image: &Path, salvage: bool) -> Volume {
 }
 
 fn taken(volume: &mut Volume, salvage: bool) -> (nandlab_image::Result<()>, Contents, Losses) {
-    let (mut sink, mut nothing) = (Collector::default(), |_| {});
+    let mut sink = Collector::default();
+    let mut nothing = |_| {};
     let mut walk = volume.walk(salvage, &mut nothing).unwrap();
     let outcome = walk.run(b"", &mut sink);
     let losses = std::mem::take(&mut walk.losses);
@@ -71,10 +72,8 @@ fn taken(volume: &mut Volume, salvage: bool) -> (nandlab_image::Result<()>, Cont
 fn tree(scratch: &Path) -> Tree {
     let mut tree = Tree::default();
     for number in 0..60usize {
-        let (path, contents) = (
-            scratch.join(format!("contents {number}")),
-            bytes(number as u64, number * 900),
-        );
+        let path = scratch.join(format!("contents {number}"));
+        let contents = bytes(number as u64, number * 900);
         fs::write(&path, &contents).unwrap();
         let name = format!("directory {}/a file with a name {number}", number % 4);
         let entry = Entry {
@@ -110,7 +109,7 @@ fn images(scratch: &Path) -> Vec<(&'static str, Vec<u8>, Contents)> {
 }
 
 /// Whether a loss names this path or a directory above it.
-fn is_told(losses: &Losses, path: &[u8]) -> bool {
+fn is_reported(losses: &Losses, path: &[u8]) -> bool {
     let shown = nandlab_image::Shown::path(path).to_string();
     losses.list.iter().any(|loss| {
         let lost = loss.path.to_string();
@@ -118,7 +117,7 @@ fn is_told(losses: &Losses, path: &[u8]) -> bool {
     })
 }
 
-/// What was taken of a shorter image is what was there, or told to be lost; gives how many files
+/// What was taken of a shorter image is what was there, or reported as lost; returns how many files
 /// are whole.
 fn hold(what: &str, all: &Contents, found: &Contents, losses: &Losses, end: u64) -> usize {
     let mut whole = 0;
@@ -127,8 +126,8 @@ fn hold(what: &str, all: &Contents, found: &Contents, losses: &Losses, end: u64)
             Some(same) if same == expected => whole += usize::from(expected.is_some()),
             other => {
                 assert!(
-                    is_told(losses, path),
-                    "{what}: {} is not told: {losses:?}",
+                    is_reported(losses, path),
+                    "{what}: {} is not reported: {losses:?}",
                     String::from_utf8_lossy(path)
                 );
                 let (Some(Some(other)), Some(expected)) = (other, expected) else {
@@ -153,11 +152,12 @@ fn hold(what: &str, all: &Contents, found: &Contents, losses: &Losses, end: u64)
 }
 
 #[test]
-fn what_is_there_is_taken_and_what_is_not_is_told_with_its_place() {
+fn what_is_there_is_taken_and_what_is_not_is_reported_with_its_place() {
     let scratch = tempfile::tempdir().unwrap();
     let image = scratch.path().join("image");
     for (name, good, all) in images(scratch.path()) {
-        let (mut partly, mut most) = (0, 0);
+        let mut partly = 0;
+        let mut most = 0;
         let data = good.iter().rposition(|byte| *byte != 0).unwrap();
         // Everywhere, and among the contents; also within a sector.
         let cuts = (1..16)
@@ -165,7 +165,8 @@ fn what_is_there_is_taken_and_what_is_not_is_told_with_its_place() {
             .chain((1..16).map(|part| data.saturating_sub(part * 90_001)));
         for end in cuts.filter(|end| *end > 4096) {
             fs::write(&image, &good[..end]).unwrap();
-            let (what, whole) = (format!("{name} cut at {end}"), end as u64 / 512 * 512);
+            let what = format!("{name} cut at {end}");
+            let whole = end as u64 / 512 * 512;
             let Ok(mut volume) = Volume::open(
                 &image,
                 &Opening {

@@ -142,9 +142,9 @@ fn an_edit_is_refused_by_the_name_of_the_format() {
         let image = scratch.path().join(name);
         let before = fs::read(&image).unwrap();
         let refused = edit(&image, &Opening::default(), 0, |_| Ok(()));
-        let told = refused.unwrap_err().to_string();
+        let reported = refused.unwrap_err().to_string();
         let expected = "squashfs: it is a read-only format; extract it, and make a new image";
-        assert!(told.starts_with(expected), "{name}: {told}");
+        assert!(reported.starts_with(expected), "{name}: {reported}");
         assert!(before == fs::read(&image).unwrap(), "{name}");
     }
 }

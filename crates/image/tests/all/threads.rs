@@ -36,7 +36,8 @@ fn pour(
     salvage: bool,
 ) -> Result<Losses, ImageError> {
     let open = || Volume::open(image, &Opening::default(), Access::Read);
-    let (mut volume, mut ignored) = (open()?, |_| {});
+    let mut volume = open()?;
+    let mut ignored = |_| {};
     let mut walk = volume.walk(salvage, &mut ignored)?;
     walk.helpers = (threads > 0).then_some(Helpers {
         threads,
@@ -49,7 +50,7 @@ fn pour(
     Ok(losses)
 }
 
-/// A file system with room for a number of bytes.
+/// A file system with space for a number of bytes.
 #[derive(Clone)]
 struct Small(Arc<AtomicU64>);
 
@@ -86,10 +87,8 @@ impl Fill for Small {
 #[test]
 fn extraction_into_a_full_file_system_ends_with_its_message_on_any_number_of_threads() {
     let scratch = tempfile::tempdir().unwrap();
-    let (image, contents) = (
-        scratch.path().join("image"),
-        scratch.path().join("contents"),
-    );
+    let image = scratch.path().join("image");
+    let contents = scratch.path().join("contents");
     fs::write(&contents, bytes(1, 3_000_000)).unwrap();
     let mut tree = Tree::default();
     for number in 0..26 {
@@ -107,10 +106,11 @@ fn extraction_into_a_full_file_system_ends_with_its_message_on_any_number_of_thr
             .into_iter()
             .flat_map(|n| [(n, true), (n, false)])
         {
-            let (image, (told, outcome)) = (image.clone(), mpsc::channel());
+            let image = image.clone();
+            let (reported, outcome) = mpsc::channel();
             thread::spawn(move || {
                 let mut sink = Small(Arc::new(AtomicU64::new(room)));
-                told.send(pour(&image, &mut sink, crew, false).map_err(|e| e.to_string()))
+                reported.send(pour(&image, &mut sink, crew, false).map_err(|e| e.to_string()))
             });
             let error = outcome
                 .recv_timeout(Duration::from_secs(60))
@@ -179,7 +179,7 @@ fn the_first_failure_counts_and_losses_come_in_the_order_of_the_paths() {
 }
 
 #[test]
-fn of_directories_that_cannot_be_read_the_first_by_its_path_is_told() {
+fn of_directories_that_cannot_be_read_the_first_by_its_path_is_reported() {
     let scratch = tempfile::tempdir().unwrap();
     for top in ["c", "a", "d", "b"] {
         // Deeper than a path may be long, so one inside the other.

@@ -108,12 +108,12 @@ fn an_image_is_that_of_ubinize_and_its_volumes_are_looked_into() {
         else {
             panic!("{:?}", volume.layers)
         };
-        let told: Vec<_> = volumes
+        let reported: Vec<_> = volumes
             .iter()
             .map(|volume| (volume.id, volume.name.as_str(), volume.kind, volume.holds))
             .collect();
         assert_eq!(
-            told,
+            reported,
             [
                 (0, "root", "dynamic", Some("JFFS2")),
                 (1, "fixed", "static", Some("JFFS2")),
@@ -315,10 +315,8 @@ fn damage_is_found_by_offset_and_the_rest_is_taken() {
     let image = scratch.path().join("image");
     let (good, _) = device(Options::default(), scratch.path(), 0);
     fs::write(&image, &good).unwrap();
-    let (fixed, tables) = (
-        block_of(&image, 1, 2),
-        [0, 1].map(|lnum| block_of(&image, LAYOUT_VOLUME, lnum)),
-    );
+    let fixed = block_of(&image, 1, 2);
+    let tables = [0, 1].map(|lnum| block_of(&image, LAYOUT_VOLUME, lnum));
     let found = |bytes: &[u8]| {
         fs::write(&image, bytes).unwrap();
         let checked = check(&mut opened(
@@ -378,7 +376,7 @@ fn damage_is_found_by_offset_and_the_rest_is_taken() {
             && one.offset == Some(fixed as u64)),
         "{findings:?}"
     );
-    // One table is enough; without any the blocks tell of the volumes.
+    // One table is enough; without any the blocks name the volumes.
     let mut bytes = good.clone();
     bytes[tables[0]..tables[0] + 32_768].fill(0xFF);
     assert!(
@@ -513,7 +511,7 @@ fn older_versions_of_a_volume_are_still_there() {
     for round in 1..=3u8 {
         ubi.change(id, 0, &[round; 4096]).unwrap();
     }
-    // As a power cut leaves it: replaced blocks wait to be erased.
+    // As a power cut leaves it: replaced blocks are queued for an erase.
     fs::write(&image, ubi.into_medium().into_backing()).unwrap();
     let versions = opened(&image, &Opening::default())
         .survey(None)

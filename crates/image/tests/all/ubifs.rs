@@ -139,10 +139,10 @@ fn an_edit_is_refused_by_the_name_of_the_format() {
         let image = scratch.path().join(name);
         let before = fs::read(&image).unwrap();
         let refused = edit(&image, &Opening::default(), 0, |_| Ok(()));
-        let told = refused.unwrap_err().to_string();
+        let reported = refused.unwrap_err().to_string();
         assert!(
-            told.starts_with("UBIFS: it is only read here; extract it"),
-            "{name}: {told}"
+            reported.starts_with("UBIFS: it is only read here; extract it"),
+            "{name}: {reported}"
         );
         assert!(before == fs::read(&image).unwrap(), "{name}");
     }
@@ -187,7 +187,6 @@ fn a_damaged_or_short_image_is_damage_and_its_rest_is_salvaged() {
     assert_eq!(check(&mut volume).unwrap().verdict(), Verdict::Damaged);
 }
 
-/// Reads contents.
 #[derive(Default)]
 struct Kept(u64);
 

@@ -281,7 +281,8 @@ fn recovered(disk: &Ram) -> (Ram, Recovery) {
         let recovery = journal.recovery();
         (journal.into_device(), recovery)
     };
-    let ((mut copied, found), (mut remapped, also)) = (by(Checkpoint::Copy), by(Checkpoint::Remap));
+    let (mut copied, found) = by(Checkpoint::Copy);
+    let (mut remapped, also) = by(Checkpoint::Remap);
     assert_eq!(
         (found.transactions, found.copied),
         (also.transactions, also.copied + also.remapped)

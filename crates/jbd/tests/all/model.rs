@@ -69,10 +69,8 @@ struct Story {
 impl Story {
     fn new(seed: u64, mode: Mode, checkpoint: Checkpoint, base: &Ram, limit: usize) -> Self {
         let mut journal = load(Limited(WriteLog::new(base.clone()), limit), checkpoint);
-        let (bitmap, count) = (
-            journal.get(BITMAP).unwrap().to_vec(),
-            journal.get(COUNT).unwrap().to_vec(),
-        );
+        let bitmap = journal.get(BITMAP).unwrap().to_vec();
+        let count = journal.get(COUNT).unwrap().to_vec();
         let now = Snapshot {
             tid: Tid(0),
             bitmap,
@@ -133,7 +131,8 @@ impl Story {
 
     fn set_bit(&mut self, handle: &mut Handle, block: u64, bit: bool) {
         let bitmap = self.journal.change(handle, BITMAP).unwrap();
-        let (byte, mask) = (block as usize / 8, 1 << (block % 8));
+        let byte = block as usize / 8;
+        let mask = 1 << (block % 8);
         bitmap[byte] = bitmap[byte] & !mask | if bit { mask } else { 0 };
         self.now.bitmap = bitmap.to_vec();
     }
@@ -472,7 +471,10 @@ fn go_on(disk: Ram, checkpoint: Checkpoint, seed: u64, id: &str) {
 
 /// Operations, states that were recovered, and what was written.
 fn run(mode: Mode, checkpoint: Checkpoint, stories: u64, limit: usize) {
-    let (mut operations, mut states, mut remapped, mut checkpointed) = (0, 0, 0, 0);
+    let mut operations = 0;
+    let mut states = 0;
+    let mut remapped = 0;
+    let mut checkpointed = 0;
     for number in 0..stories {
         // Some journals cross the end of the numbers.
         let base = disk(if number % 4 == 0 { u32::MAX - 20 } else { 1 });

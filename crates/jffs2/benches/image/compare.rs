@@ -30,12 +30,12 @@ pub fn differences(expected: &Path, found: &Path) -> String {
     if kinds.is_empty() {
         return format!("nothing, of {} entries", all.len());
     }
-    let told = kinds
+    let reported = kinds
         .iter()
         .map(|(what, (count, path))| format!("{what}: {count} (first {})", path.display()));
     format!(
         "{} of {} entries",
-        told.collect::<Vec<_>>().join(", "),
+        reported.collect::<Vec<_>>().join(", "),
         all.len()
     )
 }

@@ -20,7 +20,8 @@ pub fn cost(rounds: u32, run: impl FnMut()) -> Cost {
 pub fn cost_after(rounds: u32, mut ready: impl FnMut(), mut run: impl FnMut()) -> Cost {
     let mut one = || {
         ready();
-        let (start, before) = (Instant::now(), processor());
+        let start = Instant::now();
+        let before = processor();
         run();
         Cost {
             wall: start.elapsed().as_secs_f64(),

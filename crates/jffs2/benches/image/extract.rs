@@ -27,7 +27,9 @@ impl Backing for Shared<'_> {
     }
 
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), BackingError> {
-        let (at, count, len) = (offset as usize, buf.len() as u64, self.len());
+        let at = offset as usize;
+        let count = buf.len() as u64;
+        let len = self.len();
         buf.copy_from_slice(
             self.0
                 .get(at..at + buf.len())
@@ -48,11 +50,13 @@ impl Backing for Shared<'_> {
 /// Writes an image's tree to a directory that is not there yet. Each thread has the volume mounted
 /// for itself and takes its share of the files.
 pub fn tree(image: &Path, to: &Path) {
-    let (bytes, threads) = (fs::read(image).expect("an image"), crate::threads());
+    let bytes = fs::read(image).expect("an image");
+    let threads = crate::threads();
     let steps = Barrier::new(threads);
     thread::scope(|scope| {
         for number in 0..threads {
-            let (bytes, steps) = (&bytes, &steps);
+            let bytes = &bytes;
+            let steps = &steps;
             scope.spawn(move || Worker::new(bytes, number, threads).run(to, steps));
         }
     });
@@ -109,7 +113,7 @@ impl<'a> Worker<'a> {
 
     fn directory(&mut self, dir: &Attr, to: &Path, pass: Pass) {
         if pass == Pass::Directories {
-            fs::create_dir(to).expect("room for a directory");
+            fs::create_dir(to).expect("space for a directory");
         }
         let mut names = Vec::new();
         let listed = self.fs.readdir(dir.ino, 0, &mut |entry| {
@@ -120,10 +124,8 @@ impl<'a> Worker<'a> {
         });
         listed.expect("a good directory");
         for name in names {
-            let (attr, to) = (
-                self.fs.lookup(dir.ino, &name).expect("a good entry"),
-                to.join(OsStr::from_bytes(&name)),
-            );
+            let attr = self.fs.lookup(dir.ino, &name).expect("a good entry");
+            let to = to.join(OsStr::from_bytes(&name));
             match attr.kind {
                 FileType::Directory => self.directory(&attr, &to, pass),
                 FileType::Symlink if pass == Pass::Rest => {
@@ -131,7 +133,7 @@ impl<'a> Worker<'a> {
                         OsStr::from_bytes(&self.fs.readlink(attr.ino).expect("a good link")),
                         &to,
                     )
-                    .expect("room for a link");
+                    .expect("space for a link");
                 }
                 FileType::Symlink => {}
                 FileType::File => self.file(&attr, to, pass),
@@ -151,7 +153,7 @@ impl<'a> Worker<'a> {
         if attr.links > 1 {
             if let Some(first) = self.first_names.get(&attr.ino) {
                 if pass == Pass::Rest {
-                    fs::hard_link(first, &to).expect("room for a name");
+                    fs::hard_link(first, &to).expect("space for a name");
                 }
                 return;
             }
@@ -164,7 +166,7 @@ impl<'a> Worker<'a> {
     }
 
     fn contents(&mut self, attr: &Attr, to: &Path) {
-        let mut file = File::create(to).expect("room for a file");
+        let mut file = File::create(to).expect("space for a file");
         let mut done = 0;
         while done < attr.size {
             let count = self
@@ -172,7 +174,7 @@ impl<'a> Worker<'a> {
                 .read(attr.ino, done, &mut self.buffer)
                 .expect("a good file");
             file.write_all(&self.buffer[..count])
-                .expect("room for a file");
+                .expect("space for a file");
             done += count as u64;
         }
         finish(&file, attr);
@@ -277,11 +279,11 @@ pub fn lived_in(image: &Path, expected: &Path) {
         files.insert(format!("d/{name}"), all);
     }
     fs.unmount().expect("a medium without faults");
-    fs::write(image, fs.into_mtd().into_backing()).expect("room for the image");
-    fs::create_dir_all(expected.join("d")).expect("room for the tree");
+    fs::write(image, fs.into_mtd().into_backing()).expect("space for the image");
+    fs::create_dir_all(expected.join("d")).expect("space for the tree");
     for (name, data) in files {
         let path = expected.join(name);
-        fs::write(&path, data).expect("room for the tree");
+        fs::write(&path, data).expect("space for the tree");
         let file = File::open(&path).expect("it was written");
         file.set_permissions(Permissions::from_mode(0o644))
             .expect("our file");

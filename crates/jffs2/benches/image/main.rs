@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     let source = scratch.path().join("tree");
     fs::create_dir(&source)
         .and_then(|()| tree::make(&source))
-        .expect("room for the tree, 225 MB");
+        .expect("space for the tree, 225 MB");
     let image = scratch.path().join("ours.jffs2");
     if wanted("make") {
         println!(
@@ -111,7 +111,8 @@ fn line(name: &str, tool: &str, cost: Cost, bytes: u64) {
 }
 
 fn ratio(name: &str, theirs: Cost, ours: Cost, bytes: [u64; 2]) {
-    let (wall, processor) = (theirs.wall / ours.wall, theirs.processor / ours.processor);
+    let wall = theirs.wall / ours.wall;
+    let processor = theirs.processor / ours.processor;
     println!(
         "| {name} | theirs : ours | **{wall:.1}** | {processor:.1} | {:.3} |",
         bytes[0] as f64 / bytes[1] as f64

@@ -49,7 +49,7 @@ pub fn image(root: &Path, compression: Compression, threads: usize, to: &Path) {
         summary: false,
         ..Format::default()
     };
-    fs::write(to, bytes(root, &choices, threads, usize::MAX)).expect("room for the image");
+    fs::write(to, bytes(root, &choices, threads, usize::MAX)).expect("space for the image");
 }
 
 /// The image of the first entries of a tree.
@@ -82,7 +82,7 @@ pub fn bytes(root: &Path, choices: &Format, threads: usize, most: usize) -> Vec<
     let medium =
         Image::new(vec![0xFF; (blocks * u64::from(BLOCK)) as usize], NOR).expect("whole blocks");
     let mut bytes = populate(medium, choices, found.iter().map(Found::entry))
-        .expect("room for the tree")
+        .expect("space for the tree")
         .into_backing();
     // An erased block holds its marker only.
     let is_empty = |block: &[u8]| block[12..].iter().all(|byte| *byte == 0xFF);

@@ -43,7 +43,6 @@ const READ_ONLY: Options = Options {
     end: None,
 };
 
-/// Prints the tables.
 pub fn tables(source: &Path, scratch: &Path) {
     println!(
         "\n| image | lists of nodes | nodes | mount, wall ms | MB/s of image | heap bytes a node |\n|---:|---|---:|---:|---:|---:|"
@@ -60,7 +59,7 @@ pub fn tables(source: &Path, scratch: &Path) {
             row(&mut bytes, summary);
             if number < IN_GUEST_MOST {
                 let path = scratch.join(format!("mount-{number}-{summary}"));
-                fs::write(&path, &bytes).expect("room for the image");
+                fs::write(&path, &bytes).expect("space for the image");
                 images.push((path, bytes.len(), summary));
             }
         }
@@ -87,11 +86,14 @@ fn yes(summary: bool) -> &'static str {
 
 fn row(bytes: &mut Vec<u8>, summary: bool) {
     let mut best = Duration::MAX;
-    let (mut heap, mut nodes, mut image) = (0, 0, std::mem::take(bytes));
+    let mut heap = 0;
+    let mut nodes = 0;
+    let mut image = std::mem::take(bytes);
     let len = image.len() as f64;
     for _ in 0..ROUNDS {
         let medium = Image::new(image, make::NOR).expect("whole blocks");
-        let (region, start) = (Region::new(HEAP), Instant::now());
+        let region = Region::new(HEAP);
+        let start = Instant::now();
         let mut fs = Jffs2::mount(medium, READ_ONLY).expect("a good image");
         best = best.min(start.elapsed());
         let change = region.change();

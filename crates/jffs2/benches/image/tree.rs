@@ -205,7 +205,7 @@ fn code(dice: &mut Dice, templates: &[Vec<Option<u8>>], words: &[Vec<u8>], len: 
     out
 }
 
-/// Records of numbers.
+/// A table of records of numbers.
 fn table(dice: &mut Dice, len: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(len as usize + 16);
     let mut key = 0u32;

@@ -14,9 +14,7 @@ use crate::Coded;
 use alloc::vec::Vec;
 use nandlab_lzo::Lzo;
 
-/// As they are.
 pub(crate) const NONE: u8 = 0;
-/// A hole: zeros.
 pub(crate) const ZERO: u8 = 1;
 pub(crate) const RTIME: u8 = 2;
 /// What the header calls so; Linux gives the number to the code with a table of its own.
@@ -29,7 +27,7 @@ pub(crate) const LZO: u8 = 7;
 /// How one of several compressors is chosen (`compr=` of Linux's mount options).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// None is.
+    /// Data is stored as it is.
     None,
     /// The first that gains anything: LZO, zlib, rtime, as far as they are there.
     #[default]
@@ -54,7 +52,7 @@ pub struct Compression {
 }
 
 impl Compression {
-    /// Nothing is compressed.
+    /// Stores all data without compression.
     pub const NONE: Self = Self {
         choice: Choice::None,
         lzo: false,

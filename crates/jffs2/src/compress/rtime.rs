@@ -9,7 +9,8 @@ use alloc::vec::Vec;
 /// Appends to `out` at most `room` bytes; gives how many source bytes are in them, or nothing where
 /// they are not shorter.
 pub(super) fn compress(source: &[u8], room: usize, out: &mut Vec<u8>) -> Option<usize> {
-    let (mut last, mut at) = ([0u16; 256], 0usize);
+    let mut last = [0u16; 256];
+    let mut at = 0usize;
     if room <= 3 {
         return None;
     }
@@ -28,11 +29,13 @@ pub(super) fn compress(source: &[u8], room: usize, out: &mut Vec<u8>) -> Option<
 
 /// Fills `out`; nothing where the data end early or refer to what is not there.
 pub(super) fn decompress(data: &[u8], out: &mut [u8]) -> Option<()> {
-    let (mut last, mut at) = ([0u16; 256], 0usize);
+    let mut last = [0u16; 256];
+    let mut at = 0usize;
     let mut pairs = data.chunks_exact(2);
     while at < out.len() {
         let pair = pairs.next()?;
-        let (value, run) = (pair[0], usize::from(pair[1]));
+        let value = pair[0];
+        let run = usize::from(pair[1]);
         out[at] = value;
         at += 1;
         let from = usize::from(core::mem::replace(&mut last[usize::from(value)], at as u16));

@@ -61,7 +61,7 @@ impl<'a> Decoder<'a> {
         } else {
             self.p = low;
         }
-        // A code that leaves no room is nobody's.
+        // No encoder writes a code that leaves no interval.
         (self.p > 0).then_some(set)
     }
 

@@ -34,7 +34,7 @@ pub enum Status {
     StreamEnd,
 }
 
-/// The stream is broken or has no room.
+/// The stream is broken or its output is full.
 #[derive(Debug)]
 pub struct StreamError;
 

@@ -64,7 +64,9 @@ fn what_is_compressed_comes_back_and_is_never_longer() {
         for source in samples() {
             for room in [source.len(), source.len() / 2 + 1, 130.min(source.len())] {
                 let packed = packer.pack(how, &source, room);
-                let (compr, taken, data) = (packed.compr, packed.taken, packed.data.to_vec());
+                let compr = packed.compr;
+                let taken = packed.taken;
+                let data = packed.data.to_vec();
                 assert!(
                     data.len() <= room && taken <= source.len() && taken > 0,
                     "{how:?} {compr} {} of {room}",
@@ -88,8 +90,10 @@ fn thorough_lzo_is_shorter_and_comes_back() {
         zlib: false,
         rtime: false,
     };
-    let (mut quick, mut thorough) = (Packer::default(), Packer::thorough());
-    let (mut longer, mut shorter) = (0, 0);
+    let mut quick = Packer::default();
+    let mut thorough = Packer::thorough();
+    let mut longer = 0;
+    let mut shorter = 0;
     // Twice, so that the tables hold what other sources left there; with words of all lengths at
     // all distances.
     for round in 0..2 {
@@ -106,7 +110,8 @@ fn thorough_lzo_is_shorter_and_comes_back() {
         ]) {
             longer += quick.pack(only, &source, source.len()).data.len();
             let packed = thorough.pack(only, &source, source.len());
-            let (compr, data) = (packed.compr, packed.data.to_vec());
+            let compr = packed.compr;
+            let data = packed.data.to_vec();
             shorter += data.len();
             let mut back = vec![0xEE; source.len()];
             thorough
@@ -193,7 +198,8 @@ fn every_flip_of_a_bit_in_compressed_data_is_survived() {
     ] {
         let source = &samples()[4];
         let packed = packer.pack(how, source, 4096);
-        let (compr, data) = (packed.compr, packed.data.to_vec());
+        let compr = packed.compr;
+        let data = packed.data.to_vec();
         for bit in 0..data.len() * 8 {
             let mut data = data.clone();
             data[bit / 8] ^= 1 << (bit % 8);

@@ -59,7 +59,8 @@ impl Zlib {
                     FlushCompress::Partial,
                 )
                 .ok()?;
-            let (read, wrote) = (stream.total_in() as usize, stream.total_out() as usize);
+            let read = stream.total_in() as usize;
+            let wrote = stream.total_out() as usize;
             if (read, wrote) == (taken, written) {
                 return None;
             }

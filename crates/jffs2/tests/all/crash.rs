@@ -121,7 +121,8 @@ fn call<F: FileSystem>(fs: &mut F, call: &Call) {
             fs.unlink(dir, &name, NOW).unwrap();
         }
         Call::Rename(from, to) => {
-            let (from, to) = (place(fs, from), place(fs, to));
+            let from = place(fs, from);
+            let to = place(fs, to);
             fs.rename((from.0, &from.1), (to.0, &to.1), Rename::Replace, NOW)
                 .unwrap();
         }
@@ -199,7 +200,9 @@ fn is_between(before: &Tree, call: &Call, after: &Tree, found: &Tree) -> bool {
             else {
                 return false;
             };
-            let (old, new, there) = (&old.contents, &new.contents, &there.contents);
+            let old = &old.contents;
+            let new = &new.contents;
+            let there = &there.contents;
             let same = new.iter().zip(there).take_while(|(a, b)| a == b).count();
             let rest = there.len() >= old.len()
                 && there.len() <= new.len()
@@ -234,10 +237,8 @@ struct Run {
 
 /// Fills a small chip, then makes calls of which every flash operation is logged.
 fn run(seed: u64, options: Options, calls: u64) -> Run {
-    let (mut judge, mut fs) = (
-        MemFs::new(1 << 30, NOW),
-        Jffs2::mount(chip(17, 8), options).unwrap(),
-    );
+    let mut judge = MemFs::new(1 << 30, NOW);
+    let mut fs = Jffs2::mount(chip(17, 8), options).unwrap();
     for step in 0..200 {
         let next = choose(&mut judge, seed, step);
         call(&mut judge, &next);
@@ -372,7 +373,8 @@ fn difference(expected: &Tree, found: &Tree) -> Vec<String> {
 
 fn go_on(mut fs: Jffs2<Chip>, mut found: Tree, options: Options, what: &str) {
     for round in 0..6u64 {
-        let (name, data) = (format!("after {round}"), bytes(round, 3000));
+        let name = format!("after {round}");
+        let data = bytes(round, 3000);
         let file = fs
             .create(
                 Ino::ROOT,

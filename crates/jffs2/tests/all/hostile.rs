@@ -1,5 +1,5 @@
 //! Whatever the bytes of a medium: no panic, no endless loop, no memory beyond what is stated; and
-//! what is damaged is told.
+//! what is damaged is reported.
 
 use crate::common::{NAND, NOW, bytes, mkdir, nand, nor, nor_of, put, read_only, text};
 use nandlab_jffs2::{
@@ -103,7 +103,8 @@ fn put32(image: &mut [u8], at: usize, value: u32) {
 
 /// Where nodes begin, with their kind.
 fn nodes(image: &[u8]) -> Vec<(usize, u16)> {
-    let (mut all, mut at) = (Vec::new(), 0);
+    let mut all = Vec::new();
+    let mut at = 0;
     while at + 12 <= image.len() {
         let len = u32::from_le_bytes(image[at + 4..at + 8].try_into().unwrap()) as usize;
         if image[at..at + 2] == [0x85, 0x19]

@@ -19,7 +19,7 @@ fn long_file<M: Mtd>(mtd: M, options: Options) {
     assert_eq!(
         fs.write(ino, END - 10_000, &[7; 20_000], NOW),
         Ok(10_000),
-        "as much as has room"
+        "as much as fits"
     );
     assert_eq!(fs.write(ino, END, b"behind", NOW), Err(Errno::FileTooBig));
     assert_eq!(

@@ -143,7 +143,8 @@ fn a_tree_is_whole_on_every_medium_and_the_same_every_time() {
 
 #[test]
 fn what_the_format_cannot_hold_is_an_error_that_names_the_entry() {
-    let (long_name, long_link) = ([b'n'; 255], [b't'; 255]);
+    let long_name = [b'n'; 255];
+    let long_link = [b't'; 255];
     let device = |device| Made::Node(NewNode::Character { device });
     let bad = [
         (

@@ -82,11 +82,9 @@ fn nor_answers_like_the_reference() {
 
 /// Runs without a pause on a medium that is nearly full; gives how full it was at most.
 fn press<M: Mtd>(mtd: M, options: Options, seed: u64, rounds: u64) -> u64 {
-    let (mut fs, mut model, mut most) = (
-        Jffs2::mount(mtd, options).unwrap(),
-        Model::new(seed, small_rules()),
-        0,
-    );
+    let mut fs = Jffs2::mount(mtd, options).unwrap();
+    let mut model = Model::new(seed, small_rules());
+    let mut most = 0;
     for round in 0..rounds {
         model.run(&mut fs, 500).unwrap_or_else(|mismatch| {
             panic!("{options:?} round {round}: {mismatch} ({:?})", fs.fault())

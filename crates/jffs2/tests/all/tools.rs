@@ -48,7 +48,8 @@ fn grow(root: &Path) {
 /// Gives entries of a directory of the host extended attributes; gives what the host says of them
 /// then.
 fn adorn(scratch: &Path, root: &Path) -> Attributes {
-    let (play, list) = (scratch.join("play"), scratch.join("list"));
+    let play = scratch.join("play");
+    let list = scratch.join("list");
     fs::write(&play, guest::player()).unwrap();
     fs::set_permissions(&play, fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(
@@ -67,9 +68,12 @@ fn adorn(scratch: &Path, root: &Path) -> Attributes {
         output.stdout
     };
     run(&[Path::new("calls"), root, &list]);
-    let told = attributes(&run(&[Path::new("xattrs"), root]));
-    assert!(told.len() >= 6, "the file with two names tells them twice");
-    told
+    let reported = attributes(&run(&[Path::new("xattrs"), root]));
+    assert!(
+        reported.len() >= 6,
+        "the file with two names tells them twice"
+    );
+    reported
 }
 
 /// The tree of a directory of the host, without the times of directories and the owners, which
@@ -119,11 +123,9 @@ fn of_host(root: &Path, at: &Path, tree: &mut Manifest) {
 #[test]
 fn images_of_mkfs_read_equal_in_both_orders_with_every_compressor_with_and_without_lists() {
     let scratch = tempfile::tempdir().unwrap();
-    let (root, image, listed) = (
-        scratch.path().join("root"),
-        scratch.path().join("image"),
-        scratch.path().join("listed"),
-    );
+    let root = scratch.path().join("root");
+    let image = scratch.path().join("image");
+    let listed = scratch.path().join("listed");
     grow(&root);
     let mut expected = Manifest::new();
     of_host(&root, Path::new("."), &mut expected);
@@ -212,7 +214,8 @@ fn images_of_mkfs_read_equal_in_both_orders_with_every_compressor_with_and_witho
 fn jffs2dump_finds_nothing_wrong_with_what_we_make() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("image");
-    let (long, noise) = (text(1, 50_000), bytes(2, 20_000));
+    let long = text(1, 50_000);
+    let noise = bytes(2, 20_000);
     let entry = |path: &'static [u8], made| Planted {
         path,
         made,

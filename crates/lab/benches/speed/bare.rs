@@ -1,6 +1,6 @@
 //! The yardstick: page mapping as a bare loop over arrays. No traits, no clock, no statistics, no
-//! rules, no recovery: a map of 4 bytes a logical page, 16 OOB bytes a flash page, a valid bit a
-//! page, blocks in lists by valid pages, greedy collection into a block of its own.
+//! rules, no recovery: a map of 4 bytes a logical page, 16 OOB bytes a flash page, and a valid bit
+//! a page. Blocks are in lists by valid pages, and greedy collection has a block of its own.
 
 /// What a loop did after its warm-up.
 pub struct Done {
@@ -36,7 +36,6 @@ impl Slots {
 
 pub const PAGE: usize = 4096;
 
-/// The arrays.
 pub struct Bare {
     pages_per_block: u32,
     map: Vec<u32>,
@@ -90,7 +89,8 @@ impl Bare {
 
     #[inline]
     fn unlink(&mut self, block: u32, valid: u32) {
-        let (next, prev) = (self.next[block as usize], self.prev[block as usize]);
+        let next = self.next[block as usize];
+        let prev = self.prev[block as usize];
         if prev == NIL {
             self.heads[valid as usize] = next;
         } else {

@@ -193,18 +193,14 @@ fn replay() {
             std::io::BufWriter::new(std::fs::File::create(&path).expect("a scratch file"));
         let mut random = nandlab_sim::rng(3, "trace");
         for i in 0..requests {
-            let (word, kind) = (
-                random.next_u32(),
-                if random.next_u32() & 1 == 0 {
-                    "Read"
-                } else {
-                    "Write"
-                },
-            );
-            let (offset, size) = (
-                u64::from(word >> 12) * 4096,
-                [4096, 8192, 16384, 65536][(word & 3) as usize],
-            );
+            let word = random.next_u32();
+            let kind = if random.next_u32() & 1 == 0 {
+                "Read"
+            } else {
+                "Write"
+            };
+            let offset = u64::from(word >> 12) * 4096;
+            let size = [4096, 8192, 16384, 65536][(word & 3) as usize];
             writeln!(
                 file,
                 "{},web,0,{kind},{offset},{size},1000",
@@ -214,7 +210,8 @@ fn replay() {
         }
         path
     };
-    let (short, long) = (write("short.csv", 250_000), write("long.csv", 1_250_000));
+    let short = write("short.csv", 250_000);
+    let long = write("long.csv", 1_250_000);
     let make = |path: &Path| {
         description(
             4096,
@@ -254,7 +251,8 @@ fn heap() {
         let _ = ours(&description(256, 0.07, false, &random(requests)));
         region.change().bytes_allocated
     };
-    let (short, long) = (peak(100_000), peak(2_000_000));
+    let short = peak(100_000);
+    let long = peak(2_000_000);
     println!(
         "  allocated in a whole run of 100 k requests {short} bytes, of 2 M {long}: {:.3} bytes a request",
         (long as f64 - short as f64) / 1.9e6

@@ -41,11 +41,11 @@ pub enum PrepareError {
     /// A setting that the explorer cannot follow.
     #[error("{key}: found {found}, expected {expected}")]
     Setting {
-        /// `section.key`.
+        /// The setting as `section.key`.
         key: &'static str,
-        /// Its value.
+        /// The value of the setting.
         found: String,
-        /// What would do.
+        /// The values that can be cut.
         expected: &'static str,
     },
     /// The chip cannot be built.

@@ -4,8 +4,8 @@
 //! file, the cause. Writes bring the bytes that [`Contents`](nandlab_workload::files::Contents) has
 //! for them, so that [`verify`](verify()) can tell from the calls alone what must be found.
 //! Everything happens in one directory. *Needs* memory for one piece of a request, and for each
-//! open file. *Knows nothing of* what the file system stands on: what it writes is told to
-//! [`regions`] by whoever listens below.
+//! open file. *Knows nothing of* what the file system stands on: what it writes is reported to
+//! [`regions`] by an adapter below.
 
 pub mod regions;
 mod verify;
@@ -24,25 +24,25 @@ const MODE: u16 = 0o644;
 /// How many calls of each kind were carried out, and what they moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Played {
-    /// Files made.
+    /// Files that were created.
     pub creates: u64,
     /// Files opened that were there.
     pub opens: u64,
-    /// Files given back.
+    /// Open files that were closed.
     pub closes: u64,
-    /// Reads.
+    /// Read calls that were made.
     pub reads: u64,
-    /// Bytes read.
+    /// Bytes that reads returned.
     pub bytes_read: u64,
-    /// Writes.
+    /// Write calls that were made.
     pub writes: u64,
-    /// Bytes written.
+    /// Bytes that writes accepted.
     pub bytes_written: u64,
-    /// Changes of length.
+    /// Calls that set a file's length.
     pub truncates: u64,
-    /// Files made durable.
+    /// Calls of fsync and fdatasync.
     pub fsyncs: u64,
-    /// Files removed.
+    /// Files that were removed.
     pub removes: u64,
     /// Times that everything was made durable.
     pub syncs: u64,
@@ -98,9 +98,9 @@ pub enum Cause {
     /// It did less than was asked.
     #[error("{done} of {asked} bytes were moved")]
     Short {
-        /// Bytes moved.
+        /// Bytes that the call moved.
         done: u64,
-        /// Bytes asked for.
+        /// Bytes that the call asked for.
         asked: u64,
     },
     /// The stream uses a file that it has not opened.
@@ -117,7 +117,7 @@ pub enum Cause {
 pub struct PlayError {
     /// Its number in the stream, from 1.
     pub number: u64,
-    /// The call.
+    /// The call that failed.
     pub call: FileCall,
     /// The file's name; empty where there is none.
     pub name: String,
@@ -249,7 +249,7 @@ impl Player {
                 fs.unlink(self.dir, self.closed(calls, file)?.as_bytes(), now)?
             }
             FileCall::Sync => fs.sync()?,
-            // Its time is for whoever has a clock.
+            // The caller spends its time.
             FileCall::Compute { .. } => {}
         }
         Ok(())
@@ -284,7 +284,8 @@ impl Player {
         offset: u64,
         length: u64,
     ) -> Result<(), Cause> {
-        let (ino, mut done) = (self.ino(file)?, 0);
+        let ino = self.ino(file)?;
+        let mut done = 0;
         while done < length {
             match fs.read(ino, offset + done, self.piece(length - done))? {
                 0 => {
@@ -306,7 +307,8 @@ impl Player {
         now: Time,
         fill: impl Fn(u64, &mut [u8]),
     ) -> Result<(), Cause> {
-        let (ino, mut done) = (self.ino(file)?, 0);
+        let ino = self.ino(file)?;
+        let mut done = 0;
         while done < length {
             let piece = self.piece(length - done);
             fill(offset + done, piece);
@@ -334,7 +336,7 @@ pub enum Moment {
 }
 
 /// Plays a whole stream in the root directory. `now` is asked for the time of each call; `each` is
-/// told of each call before and after.
+/// notified of each call before and after.
 pub fn play<F, C>(
     fs: &mut F,
     calls: &mut C,

@@ -26,7 +26,7 @@ pub struct Tally {
 /// A share of the writes and the share of the volume's sectors that it went to, 0 to 1 each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
-    /// Of all writes.
+    /// The share of all writes, from 0 to 1.
     pub writes: f64,
     /// Of all sectors of the volume.
     pub sectors: f64,
@@ -45,7 +45,7 @@ pub struct Writes {
 
 #[derive(Clone, Debug, Default)]
 struct Seen {
-    /// Writes by sector.
+    /// Counts of writes by sector.
     sectors: BTreeMap<u64, u64>,
     picture: Picture,
 }
@@ -60,8 +60,8 @@ impl Writes {
         }
     }
 
-    /// So many sectors were written from `first` on; those that hold contents of files are told
-    /// apart as `contents`, such as "photos" or "index".
+    /// So many sectors were written from `first` on; those that hold contents of files are
+    /// distinguished as `contents`, such as "photos" or "index".
     pub fn write(&mut self, first: u64, count: u64, contents: &'static str) {
         for sector in first..first.saturating_add(count) {
             let region = self.parts.region(sector, &[], contents);
@@ -79,7 +79,7 @@ impl Writes {
         }
     }
 
-    /// Sectors written.
+    /// Returns the sectors written in all regions.
     pub fn total(&self) -> u64 {
         self.total
     }
@@ -105,10 +105,8 @@ impl Writes {
     /// The share that went to metadata.
     pub fn metadata(&self) -> Share {
         let metadata = || self.regions().filter(|(region, _)| region.is_metadata());
-        let (writes, sectors) = (
-            metadata().map(|(_, t)| t.writes).sum(),
-            metadata().map(|(_, t)| t.sectors).sum(),
-        );
+        let writes = metadata().map(|(_, t)| t.writes).sum();
+        let sectors = metadata().map(|(_, t)| t.sectors).sum();
         self.share(writes, sectors)
     }
 

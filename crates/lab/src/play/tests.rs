@@ -133,12 +133,10 @@ fn the_camera_plays_with_the_times_that_it_is_given_and_is_watched() {
         ..spec
     };
     let mut camera = CameraMs500::new(spec).unwrap();
-    let (mut fs, mut expected, mut tick, mut watched) = (
-        MemFs::new(8 << 20, NOW),
-        Expected::new(camera.contents()),
-        0,
-        0,
-    );
+    let mut fs = MemFs::new(8 << 20, NOW);
+    let mut expected = Expected::new(camera.contents());
+    let mut tick = 0;
+    let mut watched = 0;
     let mut now = || {
         tick += 1;
         Time::new(NOW.secs + tick)
@@ -191,7 +189,7 @@ fn a_call_that_fails_is_named_with_its_number_and_file() {
 }
 
 #[test]
-fn whatever_differs_is_told() {
+fn whatever_differs_is_reported() {
     let calls = every_kind();
     let differs = |change: &dyn Fn(&mut MemFs)| {
         let (mut fs, _) = played(&calls);

@@ -17,7 +17,7 @@ const LOST_AND_FOUND: &[u8] = b"lost+found";
 /// A file's identity, as `sha256sum` would tell it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileSum {
-    /// The name.
+    /// The name of the file.
     pub name: String,
     /// The length in bytes.
     pub bytes: u64,
@@ -33,29 +33,29 @@ pub enum VerifyError {
     Refused {
         /// The file; `.` for the directory.
         name: String,
-        /// Its words.
+        /// The errno that the call returned.
         errno: Errno,
     },
     /// A file is not there.
     #[error("{name}: not found, expected a file of {expected} bytes")]
     Missing {
-        /// The file.
+        /// The name of the file.
         name: String,
-        /// Its length.
+        /// The length that it should have, in bytes.
         expected: u64,
     },
     /// A file is there that nobody made, or that was removed.
     #[error("{name}: found, expected no such name")]
     Extra {
-        /// The file.
+        /// The name of the file.
         name: String,
     },
     /// A file has another length.
     #[error("{name}: found {found} bytes, expected {expected}")]
     Length {
-        /// The file.
+        /// The name of the file.
         name: String,
-        /// Its length.
+        /// The length that it has, in bytes.
         found: u64,
         /// What it must be.
         expected: u64,
@@ -63,21 +63,22 @@ pub enum VerifyError {
     /// A file holds something else.
     #[error("{name}: byte {offset} is {found:#04x}, expected {expected:#04x}")]
     Contents {
-        /// The file.
+        /// The name of the file.
         name: String,
         /// The first such byte.
         offset: u64,
-        /// What it is.
+        /// The byte that the file holds.
         found: u8,
         /// What it must be.
         expected: u8,
     },
 }
 
-/// What every file must be, in the order of their numbers, told from the calls alone.
+/// What every file must be, in the order of their numbers, derived from the calls alone.
 pub fn expected_sums<C: FileCalls + ?Sized>(expected: &Expected, calls: &C) -> Vec<FileSum> {
     let sum = |(file, bytes): (FileId, u64)| {
-        let (mut hash, mut buf) = (Sha256::new(), vec![0; STEP]);
+        let mut hash = Sha256::new();
+        let mut buf = vec![0; STEP];
         for at in (0..bytes).step_by(STEP) {
             let piece = &mut buf[..(bytes - at).min(STEP as u64) as usize];
             expected.fill(file, at, piece);
@@ -164,8 +165,10 @@ fn sum_of<F: FileSystem + ?Sized>(
     (file, bytes): (FileId, u64),
     name: &str,
 ) -> Result<FileSum, VerifyError> {
-    let (mut hash, mut at) = (Sha256::new(), 0);
-    let (mut found, mut wanted) = (vec![0; STEP], vec![0; STEP]);
+    let mut hash = Sha256::new();
+    let mut at = 0;
+    let mut found = vec![0; STEP];
+    let mut wanted = vec![0; STEP];
     while at < bytes {
         let step = (bytes - at).min(STEP as u64) as usize;
         let count = fs
@@ -183,7 +186,9 @@ fn sum_of<F: FileSystem + ?Sized>(
         }
         expected.fill(file, at, &mut wanted[..count]);
         if let Some(wrong) = (0..count).find(|i| found[*i] != wanted[*i]) {
-            let (offset, found, expected) = (at + wrong as u64, found[wrong], wanted[wrong]);
+            let offset = at + wrong as u64;
+            let found = found[wrong];
+            let expected = wanted[wrong];
             return Err(VerifyError::Contents {
                 name: name.into(),
                 offset,

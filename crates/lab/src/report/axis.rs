@@ -21,7 +21,8 @@ impl Axis {
     /// A linear axis from zero (or the least value below it) to a little above the largest value.
     pub fn linear(label: &str, quantity: Quantity, values: impl IntoIterator<Item = f64>) -> Axis {
         let (low, high) = range(values.into_iter().chain([0.0])).unwrap_or((0.0, 0.0));
-        let (low, high) = (low.max(-1e200), high.min(1e200));
+        let low = low.max(-1e200);
+        let high = high.min(1e200);
         let high = if high > low {
             low + (high - low) * HEADROOM
         } else {
@@ -130,7 +131,8 @@ impl Axis {
 
     fn linear_ticks(&self, wanted: usize) -> Vec<f64> {
         let worth = self.quantity.tick_unit(self.high).0;
-        let (low, high) = (self.low / worth, self.high / worth);
+        let low = self.low / worth;
+        let high = self.high / worth;
         let rough = (high - low) / wanted.max(1) as f64;
         let power = 10f64.powf(rough.log10().floor());
         let step = [1.0, 2.0, 5.0, 10.0]
@@ -161,10 +163,8 @@ impl Axis {
 
 /// 1, 2 and 5 times the powers of ten around `low..=high`, ascending.
 fn steps(low: f64, high: f64) -> impl Iterator<Item = f64> {
-    let (first, last) = (
-        low.log10().floor() as i32 - 1,
-        high.log10().ceil() as i32 + 1,
-    );
+    let first = low.log10().floor() as i32 - 1;
+    let last = high.log10().ceil() as i32 + 1;
     (first..=last).flat_map(|power| {
         [1.0, 2.0, 5.0].map(|digit| format!("{digit}e{power}").parse().unwrap_or(f64::NAN))
     })

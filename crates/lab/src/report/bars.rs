@@ -5,12 +5,12 @@ use super::markup::{Drawing, Element, el, figure, label, pixel, shorten};
 use super::number::Quantity;
 use super::plot::WIDE;
 
-/// One bar.
+/// A labelled value, drawn as a bar.
 #[derive(Clone, Debug)]
 pub struct Bar {
     /// What the bar stands for, written before it.
     pub name: String,
-    /// One part per key; what is not a positive number takes no room.
+    /// One part per key; what is not a positive number takes no space.
     pub parts: Vec<f64>,
     /// Written after it: its total, usually.
     pub note: String,

@@ -14,7 +14,7 @@ use crate::result::{FlashRow, HostRow, Latency, Point, RunResult};
 /// Runs further apart than this share a logarithmic axis.
 const FAR_APART: f64 = 25.0;
 
-/// Bins that a histogram has room for.
+/// Bins that a histogram has space for.
 const BINS: f64 = 60.0;
 
 /// All sections that have something to show.
@@ -147,10 +147,7 @@ fn fit(label: &str, quantity: Quantity, groups: Vec<Vec<f64>>) -> Axis {
 fn latency(runs: &[RunResult], names: &[String]) -> Section {
     let mut body = Vec::new();
     for operation in operations(runs) {
-        let rows: Vec<(usize, &HostRow)> = (runs.iter().enumerate())
-            .filter_map(|(at, run)| Some((at, run.operation(&operation)?)))
-            .filter(|(_, row)| row.latency.buckets.iter().any(|bucket| bucket.1 > 0))
-            .collect();
+        let rows = rows_of(runs, &operation);
         if rows.is_empty() {
             continue;
         }
@@ -171,6 +168,14 @@ fn latency(runs: &[RunResult], names: &[String]) -> Section {
         title: "Latency".into(),
         body,
     }
+}
+
+/// The rows of an operation that has latencies, with the numbers of their runs.
+fn rows_of<'a>(runs: &'a [RunResult], operation: &str) -> Vec<(usize, &'a HostRow)> {
+    (runs.iter().enumerate())
+        .filter_map(|(at, run)| Some((at, run.operation(operation)?)))
+        .filter(|(_, row)| row.latency.buckets.iter().any(|bucket| bucket.1 > 0))
+        .collect()
 }
 
 fn histogram(title: &str, rows: &[(usize, &HostRow)], names: &[String]) -> Element {

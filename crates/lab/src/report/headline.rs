@@ -84,13 +84,13 @@ fn best(better: Better, values: &[Option<f64>]) -> Option<f64> {
     }
 }
 
-/// The headline figures.
 pub fn summary(runs: &[RunResult], names: &[String], costs: &[Cost]) -> Section {
     let start = || Comparison {
         runs,
         table: Table::new(heads("", names)),
     };
-    let (mut asked, mut did) = (start(), start());
+    let mut asked = start();
+    let mut did = start();
     for operation in operations(runs) {
         host(&mut asked, &operation);
     }
@@ -305,10 +305,8 @@ pub fn settings(runs: &[RunResult], names: &[String]) -> Section {
         },
         None => Cell::from("–".to_string()),
     };
-    let (mut different, mut all) = (
-        Table::new(heads("Setting", names)),
-        Table::new(heads("Setting", names)),
-    );
+    let mut different = Table::new(heads("Setting", names));
+    let mut all = Table::new(heads("Setting", names));
     for key in &keys {
         if differs(key) {
             different.row(key, values(key).into_iter().map(cell));

@@ -14,7 +14,7 @@ pub const LEVELS: usize = 9;
 /// A map to draw.
 #[derive(Clone, Debug)]
 pub struct HeatMap<'a> {
-    /// Heading.
+    /// The heading above the figure.
     pub title: String,
     /// What it shows, in a sentence.
     pub about: String,
@@ -36,7 +36,7 @@ const LEFT: f64 = 64.0;
 const KEY: f64 = 66.0;
 
 impl HeatMap<'_> {
-    /// The figure.
+    /// Draws the figure as SVG.
     pub fn draw(&self) -> Element {
         let columns = ((2.0 * self.values.len() as f64).sqrt().ceil() as usize)
             .next_power_of_two()
@@ -134,12 +134,14 @@ impl HeatMap<'_> {
         });
         good.for_each(|(_, &value)| counts[self.level(value)] += 1);
         let most = counts.iter().copied().max().unwrap_or(0).max(1) as f64;
-        let (width, base) = (30.0, top + 34.0);
+        let width = 30.0;
+        let base = top + 34.0;
         let at = |level: usize| LEFT + level as f64 * width;
         let mut marks = Vec::new();
         for (level, &count) in counts.iter().enumerate() {
             let high = (count as f64 / most * 28.0).max(if count > 0 { 1.0 } else { 0.0 });
-            let (x, wide) = (pixel(at(level)), width - 1.0);
+            let x = pixel(at(level));
+            let wide = width - 1.0;
             let bar = format!(
                 "M{x} {}h{wide}v8h-{wide}zM{x} {}h{wide}v-{}h-{wide}z",
                 pixel(base),
@@ -196,7 +198,8 @@ mod tests {
     use super::*;
 
     fn map(values: &[f32], bad: &[u32]) -> String {
-        let (title, about) = ("wear".into(), "erases".into());
+        let title = "wear".into();
+        let about = "erases".into();
         HeatMap {
             title,
             about,

@@ -20,7 +20,7 @@ pub fn el(tag: &'static str) -> Element {
 }
 
 impl Element {
-    /// Adds an attribute.
+    /// Adds an attribute to the element.
     pub fn attr(mut self, key: &'static str, value: impl fmt::Display) -> Self {
         self.attributes
             .push_str(&format!(" {key}=\"{}\"", escape(&value.to_string())));
@@ -32,13 +32,13 @@ impl Element {
         self.attr("class", names)
     }
 
-    /// Appends text.
+    /// Appends text, escaped for markup.
     pub fn text(mut self, text: &str) -> Self {
         self.content.push_str(&escape(text));
         self
     }
 
-    /// Appends an element.
+    /// Appends an element as the last child.
     pub fn child(mut self, child: Element) -> Self {
         self.content.push_str(&child.to_string());
         self
@@ -113,9 +113,9 @@ pub fn figure(title: &str, about: &str, drawing: Drawing) -> Element {
 pub struct Drawing {
     /// A word for style and script: `plot`, `bars`, `map`.
     pub kind: &'static str,
-    /// Width.
+    /// The width in pixels.
     pub width: f64,
-    /// Height.
+    /// The height in pixels.
     pub height: f64,
     /// SVG elements, back to front.
     pub marks: Vec<Element>,

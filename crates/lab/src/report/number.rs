@@ -15,9 +15,9 @@ pub enum Quantity {
     Bytes,
     /// Bytes of memory, binary prefixes.
     Memory,
-    /// Things, decimal prefixes.
+    /// A count, with decimal prefixes.
     Count,
-    /// A bare number.
+    /// A number without a unit.
     Factor,
     /// A share from 0 to 1, in percent.
     Share,

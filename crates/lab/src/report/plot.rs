@@ -29,11 +29,11 @@ pub enum Mark {
         /// Whether the area beneath is filled.
         filled: bool,
     },
-    /// Dots.
+    /// A dot at every value.
     Points,
 }
 
-/// Named values.
+/// Values of one curve, with the name for the key.
 #[derive(Clone, Debug)]
 pub struct Series {
     /// What it is called.
@@ -42,24 +42,24 @@ pub struct Series {
     pub slot: usize,
     /// How it is drawn.
     pub mark: Mark,
-    /// x and y.
+    /// Pairs of x and y, in drawing order.
     pub points: Vec<(f64, f64)>,
 }
 
 /// A plot to draw.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// Heading.
+    /// The heading above the figure.
     pub title: String,
     /// What it shows, in a sentence.
     pub about: String,
-    /// The horizontal axis.
+    /// The range and label of the horizontal axis.
     pub x: Axis,
-    /// The vertical axis.
+    /// The range and label of the vertical axis.
     pub y: Axis,
-    /// Back to front.
+    /// The curves, from the back to the front.
     pub series: Vec<Series>,
-    /// [`WIDE`] or [`HALF`].
+    /// The width in pixels: [`WIDE`] or [`HALF`].
     pub width: f64,
     /// Whether each series bears its name at its end.
     pub named: bool,
@@ -83,15 +83,14 @@ struct Column {
 }
 
 impl Plot {
-    /// The figure.
+    /// Draws the figure as SVG.
     pub fn draw(&self) -> Element {
         let mut marks = self.frame();
         let mut ends = Vec::new();
         for series in &self.series {
-            let columns = match series.mark {
-                Mark::Points => self.columns(series, series.points.len().div_ceil(POINTS), true),
-                _ => self.columns(series, series.points.len().div_ceil(COLUMNS), false),
-            };
+            let dots = matches!(series.mark, Mark::Points);
+            let most = if dots { POINTS } else { COLUMNS };
+            let columns = self.columns(series, series.points.len().div_ceil(most), dots);
             ends.extend(
                 columns
                     .iter()
@@ -268,7 +267,8 @@ fn line(columns: &[Column]) -> String {
 }
 
 fn steps(from: f64, columns: &[Column]) -> String {
-    let (mut x, mut down) = (from, false);
+    let mut x = from;
+    let mut down = false;
     let mut d = String::new();
     for column in columns {
         if column.mean.is_finite() {

@@ -2,13 +2,12 @@
 //! read-outs.
 //!
 //! Series colours follow Okabe and Ito, bars Tol's light scheme: both survive the common colour
-//! blindnesses. Without colour, series are told apart by dashes and names, bars by names and (on
+//! blindnesses. Without colour, series are distinguished by dashes and names, bars by names and (on
 //! paper) hatching.
 
 use super::heat::LEVELS;
 use super::markup::{Element, el};
 
-/// The style sheet.
 pub fn css() -> String {
     let mut css = BASE.to_string();
     for scale in ["wear", "valid"] {
@@ -30,7 +29,8 @@ pub fn css() -> String {
 /// right.
 pub fn hatches() -> Element {
     let pattern = |at: usize| {
-        let (step, turn) = (9 - at, [45, -45, 90][at % 3]);
+        let step = 9 - at;
+        let turn = [45, -45, 90][at % 3];
         let id = format!("hatch{at}");
         let tile = el("pattern")
             .attr("id", id)

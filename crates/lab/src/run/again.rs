@@ -22,7 +22,7 @@ pub struct Again {
     pub ns: Nanos,
     /// Flash operations by cause.
     pub causes: Vec<FlashRow>,
-    /// Merges and folds.
+    /// Merges and folds of the translation layer.
     pub merges: Merges,
     /// Everything the layer did, formatting and filling included.
     pub tally: Tally,

@@ -77,13 +77,7 @@ impl Blocks {
     }
 
     fn wear(&self, bad: &[bool], rated: Option<u32>) -> Wear {
-        let good: Vec<u32> = self
-            .erases
-            .iter()
-            .zip(bad)
-            .filter(|(_, bad)| !**bad)
-            .map(|(erases, _)| *erases)
-            .collect();
+        let good = self.good_erases(bad);
         let (Some(&min), Some(&max)) = (good.iter().min(), good.iter().max()) else {
             return Wear {
                 rated,
@@ -103,6 +97,13 @@ impl Blocks {
             deviation: variance.sqrt(),
             rated,
         }
+    }
+
+    /// The erases of each block that is not bad.
+    fn good_erases(&self, bad: &[bool]) -> Vec<u32> {
+        let blocks = self.erases.iter().zip(bad);
+        let good = blocks.filter(|(_, bad)| !**bad);
+        good.map(|(erases, _)| *erases).collect()
     }
 }
 

@@ -19,13 +19,13 @@ pub enum Seen<'d> {
     Write(Lba, &'d [u8]),
     /// So many sectors from there on need not be kept.
     Discard(Lba, u64),
-    /// Everything is durable.
+    /// A flush: all earlier writes are durable.
     Flush,
     /// Sectors have changed places.
     Remap(&'d [Remap]),
 }
 
-/// Told about every request that was served.
+/// Called for every request that was served.
 pub type Watcher<'a> = dyn FnMut(&Seen<'_>) + 'a;
 
 /// A disk with the costs of its processor.
@@ -89,7 +89,6 @@ impl<'a> Driven<'a> {
         }
     }
 
-    /// The device below.
     pub fn device(&self) -> Ref<'_, dyn Device> {
         Ref::map(self.shared.borrow(), |shared| &*shared.device)
     }

@@ -46,7 +46,7 @@ pub enum RunError {
         "chip.contents: found \"dropped\", expected \"kept\" or \"file\", since a file system reads back what it wrote"
     )]
     NoContents,
-    /// A call failed.
+    /// A file call failed during the run.
     #[error(transparent)]
     Play(#[from] PlayError),
     /// The workload makes a call that no program could.
@@ -55,13 +55,13 @@ pub enum RunError {
     /// The file system could not be unmounted.
     #[error("unmount: {0}")]
     Unmount(Errno),
-    /// What waits in memory could not be written.
+    /// Dirty data in memory could not be written.
     #[error("write-back: {0}")]
     WriteBack(Errno),
     /// Requests alone do not repeat a run.
     #[error("the run has remapped sectors: its requests alone do not do the same to the flash")]
     Remapped,
-    /// Something was lost.
+    /// A file differs from the stream after the run.
     #[error("after the run: {0}")]
     Verify(#[from] VerifyError),
     /// The stack broke down: nothing after this could be trusted.
@@ -81,13 +81,13 @@ pub enum RunError {
     Recent(recent)
 )]
 pub struct Stopped {
-    /// `precondition` or `run`.
+    /// The phase that stopped: `precondition` or `run`.
     pub phase: &'static str,
     /// The request's number in this phase, from 1.
     pub number: u64,
-    /// The request.
+    /// The request that the device refused.
     pub request: Request,
-    /// The device's error.
+    /// The error that the device returned.
     pub error: BlockError,
     /// The last operations on the chip, oldest first.
     pub recent: Vec<String>,

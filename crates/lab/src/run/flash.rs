@@ -50,10 +50,8 @@ fn flash(measured: &Measured, spec: &ChipSpec, wear: Wear, map: &ChipMap) -> Fla
             .filter(|row| with_mapping || row.cause != Cause::Mapping.name());
         counted.map(|row| row.programs + row.copies).sum()
     };
-    let (written, host_pages) = (
-        meter.written(),
-        after.tally().host_pages - before.tally().host_pages,
-    );
+    let written = meter.written();
+    let host_pages = after.tally().host_pages - before.tally().host_pages;
     let span = meter
         .span()
         .max(after.horizon().saturating_sub(meter.first()));
@@ -96,7 +94,8 @@ fn lifetime(rated: u64, good: u64, written: u64, erases: u64) -> u64 {
 
 /// Merges and folds between two looks.
 pub(super) fn merges(before: &Tally, after: &Tally) -> Merges {
-    let (a, b) = (after.merges, before.merges);
+    let a = after.merges;
+    let b = before.merges;
     Merges {
         switch: a.switch - b.switch,
         partial: a.partial - b.partial,

@@ -24,10 +24,10 @@ use nandlab_workload::{Op, Request, Spec};
 /// Requests between two looks at the watch; a multiple of the batch.
 pub(super) const WATCH_EVERY: u64 = 1 << 16;
 
-/// How far ahead the device is told which request will come.
+/// How many requests ahead the device learns of.
 const AHEAD: usize = 2;
 
-/// What was measured.
+/// The raw figures of a measured run.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// The result, without a name and without settings.
@@ -38,7 +38,7 @@ pub struct Run {
 
 /// Runs a workload on any device and returns the numbers.
 ///
-/// `clock` is the clock of the chip below the device. `watch` is told about progress from time to
+/// `clock` is the clock of the chip below the device. `watch` is notified of progress from time to
 /// time. Requests that the device refuses are counted; an error that leaves nothing to trust ends
 /// the run.
 pub fn measure(
@@ -89,7 +89,6 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Serves one request.
     #[inline]
     fn serve(&mut self, request: &Request) -> Result<(), BlockError> {
         let lba = Lba(request.offset >> self.sector_shift);
@@ -206,15 +205,19 @@ impl<'a> Server<'a> {
                 self.survive(&request, error)?;
                 return Err(self.stopped(&request, error));
             }
-            self.served += 1;
-            if self.served.is_multiple_of(WATCH_EVERY) {
-                watch(Progress {
-                    phase: self.phase,
-                    share: self.served as f64 / total as f64,
-                });
-            }
+            self.count_served(total, watch);
         }
         Ok(())
+    }
+
+    fn count_served(&mut self, total: u64, watch: &mut dyn FnMut(Progress)) {
+        self.served += 1;
+        if self.served.is_multiple_of(WATCH_EVERY) {
+            watch(Progress {
+                phase: self.phase,
+                share: self.served as f64 / total as f64,
+            });
+        }
     }
 
     /// Serves the workload to its end.

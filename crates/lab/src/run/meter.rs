@@ -12,7 +12,7 @@ use nandlab_workload::{Op, Request};
 
 /// Names in reports, in the order of rows.
 const NAMES: [&str; 4] = ["read", "write", "flush", "discard"];
-/// The longest latency told from longer ones: about 146 years.
+/// The longest latency that has a bucket of its own: about 146 years.
 const MAX_LATENCY: u64 = 1 << 62;
 /// Significant digits of percentiles, and of the histogram that is handed out.
 const DIGITS: u8 = 3;
@@ -38,7 +38,6 @@ struct Row {
 }
 
 impl Meter {
-    /// Nothing measured yet.
     pub fn new(series_interval: Nanos) -> Self {
         Self {
             rows: std::array::from_fn(|_| Row {
@@ -97,7 +96,6 @@ impl Meter {
             .get_or_insert_with(|| format!("{}: {}", words(request), Chain(&error)));
     }
 
-    /// Bytes written.
     #[inline]
     pub fn written(&self) -> u64 {
         self.rows[row_of(Op::Write)].bytes
@@ -184,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn latencies_are_told_to_three_digits_and_the_largest_exactly() {
+    fn latencies_are_reported_to_three_digits_and_the_largest_exactly() {
         let mut meter = Meter::new(1000);
         let write = Request {
             op: Op::Write,

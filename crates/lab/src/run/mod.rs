@@ -63,7 +63,7 @@ pub struct Progress {
     pub share: f64,
 }
 
-/// Runs an experiment; `watch` is told about progress from time to time.
+/// Runs an experiment; `watch` is notified of progress from time to time.
 pub fn run(experiment: &Experiment, watch: &mut dyn FnMut(Progress)) -> Result<Outcome, RunError> {
     if let Some(files) = experiment.workload.files() {
         return Ok(run_files(experiment, files, false, watch)?.outcome);
@@ -83,7 +83,7 @@ pub fn run(experiment: &Experiment, watch: &mut dyn FnMut(Progress)) -> Result<O
     let mut notes = feed.notes();
     if !measured.steady {
         notes.push(
-            "write amplification never settled: everything was measured, from the first request on"
+            "write amplification never became steady: everything was measured, from the first request on"
                 .into(),
         );
     }

@@ -29,7 +29,6 @@ impl Payload {
         }
     }
 
-    /// Zeros.
     pub fn zero() -> Self {
         Self {
             data: vec![0; BYTES as usize].into(),
@@ -52,7 +51,7 @@ impl Payload {
         data
     }
 
-    /// Room for `length` bytes.
+    /// A buffer of `length` bytes.
     #[inline]
     pub fn read(&mut self, length: u64) -> &mut [u8] {
         &mut self.sink[..length as usize]

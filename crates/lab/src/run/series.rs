@@ -5,7 +5,7 @@ use crate::result::Point;
 use nandlab_sim::Nanos;
 use nandlab_workload::Op;
 
-/// The most points.
+/// The most points of a series.
 const MAX_POINTS: usize = 2048;
 
 /// What happened in one interval.

@@ -17,7 +17,6 @@ enum Flight {
     One(Nanos),
     /// Several; the earliest first.
     Many(BinaryHeap<Reverse<Nanos>>),
-    /// Any number.
     Unlimited,
 }
 

@@ -1,8 +1,8 @@
-//! When write amplification has settled.
+//! Detects when write amplification is steady.
 
 use std::collections::VecDeque;
 
-/// Rounds looked at.
+/// The number of rounds that are compared.
 const WINDOW: usize = 5;
 /// The largest spread of the window's values, as a share of their mean.
 const MAX_SPREAD: f64 = 0.20;
@@ -51,10 +51,10 @@ impl Steady {
         }
         (self.programs, self.written) = (Some(programs), written);
         self.round_at = written.saturating_add(self.round_bytes);
-        self.window.len() == WINDOW && self.has_settled()
+        self.window.len() == WINDOW && self.is_steady()
     }
 
-    fn has_settled(&self) -> bool {
+    fn is_steady(&self) -> bool {
         let mean = self.window.iter().sum::<f64>() / WINDOW as f64;
         let (low, high) = self
             .window
@@ -62,6 +62,12 @@ impl Steady {
             .fold((f64::MAX, f64::MIN), |(low, high), &v| {
                 (low.min(v), high.max(v))
             });
+        let drift = self.drift(mean);
+        high - low <= MAX_SPREAD * mean && drift <= MAX_DRIFT * mean
+    }
+
+    /// The change over the window, on the line of least squares.
+    fn drift(&self, mean: f64) -> f64 {
         let middle = (WINDOW - 1) as f64 / 2.0;
         let (top, bottom) =
             self.window
@@ -71,8 +77,7 @@ impl Steady {
                     let x = i as f64 - middle;
                     (top + x * (v - mean), bottom + x * x)
                 });
-        let drift = (top / bottom).abs() * (WINDOW - 1) as f64;
-        high - low <= MAX_SPREAD * mean && drift <= MAX_DRIFT * mean
+        (top / bottom).abs() * (WINDOW - 1) as f64
     }
 }
 
@@ -81,9 +86,10 @@ mod tests {
     use super::*;
 
     /// The round after which values of so many programs per byte are steady.
-    fn settles(values: &[f64]) -> Option<usize> {
+    fn steady_round(values: &[f64]) -> Option<usize> {
         let mut steady = Steady::new(1000);
-        let (mut programs, mut written) = (0.0, 0);
+        let mut programs = 0.0;
+        let mut written = 0;
         assert!(!steady.is_over(0, 0));
         values.iter().position(|value| {
             programs += value * 1000.0;
@@ -96,11 +102,11 @@ mod tests {
     #[test]
     fn five_level_rounds_are_steady_and_a_rise_is_not() {
         assert_eq!(
-            settles(&[1.0, 2.0, 2.7, 3.0, 3.1, 3.05, 3.12, 3.08, 3.1]),
+            steady_round(&[1.0, 2.0, 2.7, 3.0, 3.1, 3.05, 3.12, 3.08, 3.1]),
             Some(7)
         );
-        assert_eq!(settles(&[1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6]), None);
-        assert_eq!(settles(&[1.0, 1.3, 1.0, 1.3, 1.0, 1.3]), None);
-        assert_eq!(settles(&[2.0; 4]), None);
+        assert_eq!(steady_round(&[1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6]), None);
+        assert_eq!(steady_round(&[1.0, 1.3, 1.0, 1.3, 1.0, 1.3]), None);
+        assert_eq!(steady_round(&[2.0; 4]), None);
     }
 }

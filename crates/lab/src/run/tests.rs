@@ -135,7 +135,8 @@ fn a_deep_queue_on_many_dies_is_faster_and_an_open_loop_waits_for_arrivals() {
         )
     };
     let closed = |depth: u32| outcome(&text(&format!("queue-depth = {depth}"), "")).result;
-    let (one, eight) = (closed(1), closed(8));
+    let one = closed(1);
+    let eight = closed(8);
     assert!(
         eight.simulated_ns * 3 < one.simulated_ns,
         "{} {}",
@@ -172,9 +173,10 @@ fn measuring_from_steady_state_leaves_the_fill_out_or_says_that_it_never_came() 
             "{SMALL}[workload]\nblock = 2048\noverwrites = {overwrites}\n[run]\nmeasure-from = \"steady\"\n"
         )
     };
-    let (long, short) = (outcome(&text(20)), outcome(&text(3)));
+    let long = outcome(&text(20));
+    let short = outcome(&text(3));
     assert!(!long.problem && long.notes.is_empty(), "{:?}", long.notes);
-    assert!(short.problem && short.notes[0].starts_with("write amplification never settled"));
+    assert!(short.problem && short.notes[0].starts_with("write amplification never became steady"));
     let writes = |o: &Outcome| row(&o.result, "write").count;
     assert!(writes(&long) < 20 * writes(&short) / 3 - 5 * writes(&short) / 3);
 }

@@ -20,7 +20,7 @@ pub trait FileWorkload: Debug + Send + Sync {
 pub trait DescribedFiles: Debug + Send + Sync + Sized + 'static {
     /// The value of `workload.type`.
     const NAME: &'static str;
-    /// Its keys.
+    /// The keys that this workload reads from its section.
     const KEYS: &'static [&'static str];
 
     /// Takes the keys without judging them together.
@@ -68,7 +68,7 @@ pub(super) fn plain<T: Take>(
     section.or(key, fallback)
 }
 
-/// Bytes.
+/// Reads a setting that counts bytes.
 pub(super) fn size(
     section: &mut Section,
     [key]: [&'static str; 1],

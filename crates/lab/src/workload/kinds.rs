@@ -1,5 +1,5 @@
-//! The kinds of workload that `workload.type` may name. The list is a value: whoever has a kind of
-//! their own adds it with [`Workloads::with`].
+//! The kinds of workload that `workload.type` may name. The list is a value: another crate adds its
+//! kind with [`Workloads::with`].
 
 use super::{DescribedFiles, WorkloadDescription, pattern, standard, trace};
 use nandlab_stack::{DescriptionError, Document, Section, Setting};
@@ -14,7 +14,7 @@ pub struct Kind {
     pub name: &'static str,
     /// Its keys in `[workload]`.
     pub keys: &'static [&'static str],
-    /// Takes these keys.
+    /// Reads the keys of this kind from the section.
     pub take: Taker,
 }
 
@@ -66,21 +66,25 @@ impl Workloads {
         document: &mut Document,
     ) -> Result<(WorkloadDescription, Vec<Setting>), DescriptionError> {
         let mut section = document.section("workload");
-        let names: Vec<(&str, usize)> = self
-            .0
-            .iter()
-            .enumerate()
+        let names: Vec<(&str, usize)> = (0..)
+            .zip(&self.0)
             .map(|(at, kind)| (kind.name, at))
             .collect();
         let chosen = section.choice("type", &names, 0)?;
         let kind = self.0[chosen];
+        self.refuse_others(&kind, &mut section)?;
+        let workload = (kind.take)(&mut section)?;
+        Ok((workload, section.finish()?))
+    }
+
+    /// Refuses keys that only other kinds have.
+    fn refuse_others(&self, kind: &Kind, section: &mut Section) -> Result<(), DescriptionError> {
         for other in self.0.iter().filter(|other| other.name != kind.name) {
             let foreign = |key: &&&'static str| !kind.keys.contains(key);
             let keys: Vec<&'static str> = other.keys.iter().filter(foreign).copied().collect();
             section.inapplicable(&keys, &format!("type = \"{}\"", other.name))?;
         }
-        let workload = (kind.take)(&mut section)?;
-        Ok((workload, section.finish()?))
+        Ok(())
     }
 }
 

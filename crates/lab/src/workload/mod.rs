@@ -53,7 +53,7 @@ pub trait Requests: Debug + Send + Sync {
 pub enum WorkloadDescription {
     /// Requests to a disk.
     Requests(Arc<dyn Requests>),
-    /// Calls on files.
+    /// A stream of calls on files.
     Files(Arc<dyn FileWorkload>),
     /// Files made, written, renamed, linked, removed and synced, for power cuts: so many
     /// operations.
@@ -66,7 +66,7 @@ pub enum OpenError {
     /// A key of the description.
     #[error(transparent)]
     Description(#[from] DescriptionError),
-    /// The trace.
+    /// The trace file cannot be opened.
     #[error(transparent)]
     Trace(#[from] TraceFileError),
     /// The workload is one on files.

@@ -6,7 +6,6 @@ use nandlab_stack::{DescriptionError, Section};
 use nandlab_workload::pattern::{Amount, Arrival, Order, Pattern, SpecError};
 use nandlab_workload::{Request, Source, Spec, WorkloadError};
 
-/// `type = "pattern"`.
 pub(super) const KIND: Kind = Kind {
     name: "pattern",
     keys: &[
@@ -34,7 +33,7 @@ pub(super) const KIND: Kind = Kind {
     },
 };
 
-/// A synthetic workload.
+/// A synthetic workload, as a description names it.
 #[derive(Clone, Debug)]
 pub struct PatternDescription {
     /// Everything but the size, if that is the device's.
@@ -282,7 +281,7 @@ mod tests {
     use crate::workload::tests::open;
 
     #[test]
-    fn a_pattern_covers_the_device_unless_told_otherwise() {
+    fn a_pattern_covers_the_device_unless_set_otherwise() {
         let requests = open("pattern = \"sequential\"\nblock = \"8 KiB\"\n", 1 << 20).unwrap();
         assert_eq!(
             (requests.len(), requests[127].offset),

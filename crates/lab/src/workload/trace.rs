@@ -10,7 +10,6 @@ use nandlab_workload::trace::{Action, Format, Options, Unit, Units};
 use std::num::NonZeroU64;
 use std::path::Path;
 
-/// `type = "trace"`.
 pub(super) const KIND: Kind = Kind {
     name: "trace",
     keys: &[

@@ -38,7 +38,8 @@ fn played<D, F: FileSystem>(
     take: impl Fn(F) -> D,
     mut calls: impl FileCalls,
 ) -> Played {
-    let (mut fs, mut seconds) = (mount(disk), 1_000_000_000);
+    let mut fs = mount(disk);
+    let mut seconds = 1_000_000_000;
     let mut expected = Expected::new(calls.contents());
     let mut now = || {
         seconds += 1;
@@ -127,7 +128,8 @@ fn what_bonnie_wrote_is_there_in_every_mode_and_on_fat() {
 #[test]
 fn what_iozone_wrote_is_there_in_every_mode_and_on_fat() {
     // Written four times, read six times, and two records before the watch starts.
-    let (reads, writes) = (256 * 6 + 2, 256 * 4);
+    let reads = 256 * 6 + 2;
+    let writes = 256 * 4;
     for mode in [
         Mode::Journal,
         Mode::Ordered,

@@ -1,5 +1,5 @@
 //! Write amplification under uniform random writes agrees with theory: the closed form for uniform
-//! load, 1/(1 + W(-a e^-a)/a) with a the physical over the logical space, and the correction for
+//! load, 1/(1 + W(-a e^-a)/a) with a the physical over the logical space; and the correction for
 //! finite blocks under greedy collection (Desnoyers, "Analytic modeling of SSD write performance",
 //! SYSTOR 2012).
 
@@ -51,7 +51,8 @@ fn the_formulas_give_their_known_values() {
 #[test]
 fn uniform_writes_amplify_as_the_closed_form_says() {
     for spare in [0.28, 0.5] {
-        let (seen, theory) = (measured(spare), uniform(1.0 + spare));
+        let seen = measured(spare);
+        let theory = uniform(1.0 + spare);
         assert!(
             (seen / theory - 1.0).abs() < 0.02,
             "spare {spare}: {seen} measured, {theory} in theory"

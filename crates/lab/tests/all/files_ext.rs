@@ -1,5 +1,5 @@
 //! Workloads on ext2 and ext3: every file is there, the modes write what they must and no more, and
-//! what waits in memory goes to the disk when Linux 2.6 would write it.
+//! dirty data in memory goes to the disk when Linux 2.6 would write it.
 
 use nandlab_lab::Experiment;
 use nandlab_lab::play::regions::Region;
@@ -230,7 +230,7 @@ fn ext_works_on_every_layer() {
 
 #[test]
 fn each_mode_writes_contents_where_it_must_and_as_often() {
-    let told = |settings: &[&str]| {
+    let reported = |settings: &[&str]| {
         let of = one_file(settings);
         let sum = |of_phase: fn(&PhaseOutcome) -> u64| of.phases.iter().map(of_phase).sum::<u64>();
         let write = phase(&of, "write");
@@ -240,21 +240,22 @@ fn each_mode_writes_contents_where_it_must_and_as_often() {
             sum(|phase| phase.below.remapped_sectors) / 2,
         )
     };
-    let (none, home, _) = told(&["fs.type=ext2"]);
+    let (none, home, _) = reported(&["fs.type=ext2"]);
     assert_eq!((none, home), (0, 1024));
     for mode in ["ordered", "writeback"] {
-        let (log, home, _) = told(&["fs.type=ext3", &format!("fs.mode={mode}")]);
+        let (log, home, _) = reported(&["fs.type=ext3", &format!("fs.mode={mode}")]);
         assert!(
             (8..64).contains(&log) && home == 1024,
             "{mode}: {log} KiB in the journal, {home} home"
         );
     }
-    let (log, home, remapped) = told(&["fs.type=ext3", "fs.mode=journal"]);
+    let (log, home, remapped) = reported(&["fs.type=ext3", "fs.mode=journal"]);
     assert!(
         (1024..1100).contains(&log) && home == 1024 && remapped == 0,
         "{log} {home} {remapped}"
     );
-    let (log, home, remapped) = told(&["fs.type=ext3", "fs.mode=journal", "fs.checkpoint=remap"]);
+    let (log, home, remapped) =
+        reported(&["fs.type=ext3", "fs.mode=journal", "fs.checkpoint=remap"]);
     assert!(
         (1024..1100).contains(&log) && home == 0 && (1024..1100).contains(&remapped),
         "{log} {home} {remapped}"
@@ -272,8 +273,8 @@ fn a_phase_lasts_until_its_fsync_has_returned() {
         .collect();
     assert_eq!(names, ["write", "rewrite", "read", "reread", "unmount"]);
     let write = phase(&of, "write");
-    // 2048 pages at 100 us are the least that it waits for, with the erases that make room for them
-    // more.
+    // 2048 pages at 100 us are the least that it waits for, and more with the erases that free
+    // space for them.
     assert!((0.2..0.6).contains(&write.seconds()), "{}", write.seconds());
     let programs: u64 = write.causes.iter().map(|row| row.programs).sum();
     assert!(programs >= 2048 && write.below.flushes > 0, "{programs}");
@@ -293,7 +294,7 @@ fn a_phase_lasts_until_its_fsync_has_returned() {
 }
 
 #[test]
-fn what_waits_is_written_by_kupdate_when_it_is_thirty_seconds_old() {
+fn dirty_data_is_written_by_kupdate_when_it_is_thirty_seconds_old() {
     let calls = |seconds| {
         [
             written("write", 64),
@@ -396,6 +397,7 @@ fn a_run_with_a_memory_is_a_function_of_its_description() {
         "fs.checkpoint=remap",
         "memory.size=2 MiB",
     ];
-    let (one, two) = (iozone(&settings), iozone(&settings));
+    let one = iozone(&settings);
+    let two = iozone(&settings);
     assert!(one.phases == two.phases && one.outcome.result == two.outcome.result);
 }

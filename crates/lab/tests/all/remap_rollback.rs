@@ -98,11 +98,9 @@ fn in_files(name: &str, spec: &RollbackSpec) -> Taken {
     )
     .unwrap();
     let mut calls = Rollback::new(spec.clone()).unwrap();
-    let (mut player, mut expected, mut meter) = (
-        Player::new(Ino::ROOT),
-        Expected::new(calls.contents()),
-        None,
-    );
+    let mut player = Player::new(Ino::ROOT);
+    let mut expected = Expected::new(calls.contents());
+    let mut meter = None;
     let now = || Time {
         secs: 1_000_000_000 + (clock.now() / 1_000_000_000) as i64,
         nanos: (clock.now() % 1_000_000_000) as u32,
@@ -258,7 +256,8 @@ fn few(count: u32) -> Vec<Transaction> {
                 pages: (0..24).collect(),
             };
         }
-        let (pages, step) = (1 + word % 5, 1 + (word >> 8) % 4);
+        let pages = 1 + word % 5;
+        let step = 1 + (word >> 8) % 4;
         Transaction {
             version,
             pages: (0..pages).map(|n| ((word >> 16) + n * step) % 24).collect(),

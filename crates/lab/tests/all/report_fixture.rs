@@ -19,7 +19,7 @@ pub fn comparison() -> (Vec<RunResult>, Vec<Cost>) {
     (vec![ssd(), chip()], costs)
 }
 
-/// SplitMix64.
+/// The SplitMix64 generator of random words.
 struct Random(u64);
 
 impl Random {

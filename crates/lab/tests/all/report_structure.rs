@@ -9,7 +9,8 @@ fn tags(page: &str) -> std::collections::BTreeMap<String, usize> {
     let body = page
         .strip_prefix("<!DOCTYPE html>")
         .expect("the page opens with its doctype");
-    let (mut open, mut seen) = (Vec::new(), std::collections::BTreeMap::new());
+    let mut open = Vec::new();
+    let mut seen = std::collections::BTreeMap::new();
     let mut rest = body;
     while let Some(start) = rest.find('<') {
         let end = start

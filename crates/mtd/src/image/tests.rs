@@ -49,7 +49,8 @@ fn a_program_clears_bits_and_never_sets_one() {
     assert_eq!(image.program(Page(0), &[0xF1; 512], &[]), illegal);
     assert_eq!(image.program(Page(0), &[0x70; 512], &[0x1F]), illegal);
     assert_eq!(image.program(Page(0), &[0x70; 512], &[0x0E, 0x77]), Ok(()));
-    let (mut data, mut oob) = ([0; 512], [0; 3]);
+    let mut data = [0; 512];
+    let mut oob = [0; 3];
     image.read(Page(0), &mut data, &mut oob).unwrap();
     assert_eq!((data, oob), ([0x70; 512], [0x0E, 0x77, 0xFF]));
     image.erase(Block(0)).unwrap();
@@ -139,7 +140,8 @@ fn a_copy_carries_data_and_head_and_takes_a_new_tail() {
     image.program(Page(0), &[0x5A; 512], &[1, 2, 3, 4]).unwrap();
     let mut head = [0; 2];
     image.copy(Page(0), Page(9), &mut head, &[9]).unwrap();
-    let (mut data, mut oob) = ([0; 512], [0; 4]);
+    let mut data = [0; 512];
+    let mut oob = [0; 4];
     image.read(Page(9), &mut data, &mut oob).unwrap();
     assert_eq!((data, oob, head), ([0x5A; 512], [1, 2, 9, 0xFF], [1, 2]));
     assert_eq!(

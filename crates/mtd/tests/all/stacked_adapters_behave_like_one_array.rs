@@ -1,6 +1,6 @@
-//! The promise: however an array and adapters are stacked, what comes back is what a plain table of
-//! pages would hold, and a request that the contract forbids is refused and changes nothing. A
-//! failure prints the seed and the step that replay it.
+//! The promise: any stack of array and adapters returns the bytes that a plain table of pages would
+//! hold. A request that the contract forbids is refused and changes nothing. A failure prints the
+//! seed and the step that replay it.
 
 use nandlab_mtd::{
     Block, Counter, Event, Fault, FaultInjector, Image, ImageFormat, Layout, Mtd, MtdError, Page,
@@ -34,7 +34,8 @@ impl Model {
         let Some(bad) = self.bad.get((page / PAGES_PER_BLOCK) as usize) else {
             return false;
         };
-        let (old, old_oob) = (&mut self.data[page as usize], &mut self.oob[page as usize]);
+        let old = &mut self.data[page as usize];
+        let old_oob = &mut self.oob[page as usize];
         let sized = (data.is_empty() || data.len() == old.len()) && oob.len() <= old_oob.len();
         let clears =
             |old: &[u8], new: &[u8]| old.iter().zip(new).all(|(old, new)| old & new == *new);
@@ -81,7 +82,8 @@ fn bytes(word: u64, len: usize) -> Vec<u8> {
 
 /// One random request to both.
 fn step(array: &mut dyn Mtd, model: &mut Model, word: u64) {
-    let (page_bytes, oob_bytes) = (model.data[0].len(), model.oob[0].len());
+    let page_bytes = model.data[0].len();
+    let oob_bytes = model.oob[0].len();
     // Mostly inside the array, mostly of the right lengths.
     let place = |shift: u32, most: u32| {
         if (word >> shift).is_multiple_of(61) {
@@ -96,7 +98,8 @@ fn step(array: &mut dyn Mtd, model: &mut Model, word: u64) {
     let oob_len = (word >> 28) as usize % (oob_bytes + 2);
     match (word >> 40) % 16 {
         0..=4 => {
-            let (mut data, mut oob) = (vec![0xA5; data_len], vec![0xA5; oob_len]);
+            let mut data = vec![0xA5; data_len];
+            let mut oob = vec![0xA5; oob_len];
             let fine = (page as usize) < model.data.len()
                 && data_len != page_bytes - 1
                 && oob_len <= oob_bytes;
@@ -112,18 +115,17 @@ fn step(array: &mut dyn Mtd, model: &mut Model, word: u64) {
             }
         }
         5..=10 => {
-            let (data, oob) = (bytes(word >> 44, data_len), bytes(word >> 46, oob_len));
+            let data = bytes(word >> 44, data_len);
+            let oob = bytes(word >> 46, oob_len);
             assert_eq!(
                 array.program(Page(page), &data, &oob).is_ok(),
                 model.program(page, &data, &oob)
             );
         }
         11..=12 => {
-            let (to, head, tail) = (
-                place(14, BLOCKS * PAGES_PER_BLOCK),
-                oob_len / 2,
-                bytes(word >> 46, oob_len.div_ceil(2)),
-            );
+            let to = place(14, BLOCKS * PAGES_PER_BLOCK);
+            let head = oob_len / 2;
+            let tail = bytes(word >> 46, oob_len.div_ceil(2));
             let mut seen = vec![0; head];
             let fine = array.copy(Page(page), Page(to), &mut seen, &tail).is_ok();
             assert_eq!(fine, model.copy(page, to, head, &tail));
@@ -286,11 +288,13 @@ fn an_injected_failure_leaves_the_array_as_it_was() {
     array.add(Fault::program(..).when(Schedule::random(1, 0.2)));
     array.add(Fault::erase(..).when(Schedule::random(2, 0.2)));
     let mut model = Model::new(512, 8);
-    let (mut failed, mut served) = (0u32, 0u32);
+    let mut failed = 0u32;
+    let mut served = 0u32;
     for n in 0..STEPS {
         let word = mix(11, n);
         let page = word as u32 % (BLOCKS * PAGES_PER_BLOCK);
-        let (data, oob) = (bytes(word >> 8, 512), bytes(word >> 16, 8));
+        let data = bytes(word >> 8, 512);
+        let oob = bytes(word >> 16, 8);
         let outcome = match (word >> 32) % 3 {
             0 => array.erase(Block(page / PAGES_PER_BLOCK)),
             _ => array.program(Page(page), &data, &oob),
@@ -305,7 +309,8 @@ fn an_injected_failure_leaves_the_array_as_it_was() {
             }
         }
         served += u32::from(outcome.is_ok());
-        let (mut seen, mut seen_oob) = ([0; 512], [0; 8]);
+        let mut seen = [0; 512];
+        let mut seen_oob = [0; 8];
         array.read(Page(page), &mut seen, &mut seen_oob).unwrap();
         assert_eq!(
             (&seen[..], &seen_oob[..]),

@@ -20,17 +20,17 @@ use recent::Recent;
 pub struct Counts {
     /// Page reads with data.
     pub reads: u64,
-    /// OOB-only reads.
+    /// Reads of the OOB area alone.
     pub oob_reads: u64,
     /// Page programs with data, without copies.
     pub programs: u64,
-    /// OOB-only programs.
+    /// Programs of the OOB area alone.
     pub oob_programs: u64,
     /// Copies inside the array, each one read and one program.
     pub copies: u64,
-    /// Block erases.
+    /// Blocks that were erased.
     pub erases: u64,
-    /// Bits that error correction mended.
+    /// Bits that error correction corrected.
     pub corrected_bits: u64,
     /// Reads beyond correction, torn pages included.
     pub uncorrectable: u64,
@@ -65,7 +65,7 @@ pub struct Chip {
     per_block: Divisor,
     page_bytes: usize,
     several_programs: bool,
-    /// See [`Chip::settle_plain`].
+    /// The cells need no model of faults; see [`Chip::update_plain`].
     plain: bool,
 }
 
@@ -80,7 +80,7 @@ impl Chip {
         if chip.spec.contents == Contents::Kept {
             chip.data = PageData::kept(chip.spec.geometry.pages(), chip.spec.geometry.page);
         }
-        chip.settle_plain();
+        chip.update_plain();
         Ok(chip)
     }
 
@@ -136,7 +136,8 @@ impl Chip {
     /// what it holds was programmed at time zero of a clock of its own.
     pub fn as_found(mut self) -> Self {
         self.clock = Clock::new();
-        let (geometry, timing) = (&self.spec.geometry, &self.spec.timing);
+        let geometry = &self.spec.geometry;
+        let timing = &self.spec.timing;
         self.calendar = Calendar::new(geometry, timing, self.spec.superblock);
         self.counts = Counts::default();
         self.recent = Ring::default();
@@ -168,7 +169,7 @@ impl Chip {
             plain: false,
             clock,
         };
-        fork.settle_plain();
+        fork.update_plain();
         Ok(fork)
     }
 
@@ -197,7 +198,7 @@ impl Chip {
         self.calendar.busy().collect()
     }
 
-    /// A block's history.
+    /// Returns the wear and state of an erase block.
     pub fn block(&self, block: Block) -> BlockCells {
         self.cells.blocks[block.0 as usize]
     }
@@ -273,7 +274,7 @@ impl Chip {
 
     /// The page takes its new state; a failed program leaves it undefined.
     #[inline]
-    fn settle_program(&mut self, page: Page, block: Block, index: u32) -> Result<bool, MtdError> {
+    fn finish_program(&mut self, page: Page, block: Block, index: u32) -> Result<bool, MtdError> {
         let first = self.cells.blocks[block.0 as usize].next == 0;
         self.cells.program(block, index, page, self.clock.now());
         if self.faults.fails
@@ -298,7 +299,7 @@ impl Chip {
         self.data.write(page, &merged).map_err(MtdError::Backing)
     }
 
-    /// Bit errors of a read: how many were mended, or that they cannot be.
+    /// Bit errors of a read: how many were corrected, or that they cannot be.
     fn correct(
         &mut self,
         page: Page,
@@ -312,18 +313,28 @@ impl Chip {
         if bits == 0 {
             return Ok(Corrected::default());
         }
-        if self.faults.unprotected() || !self.faults.mends(bits) {
-            if !data.is_empty() {
-                self.faults.damage(page, bits, data);
-            }
-            if !self.faults.mends(bits) {
-                self.counts.uncorrectable += 1;
-                return Err(MtdError::Uncorrectable(page));
-            }
-            return Ok(Corrected::default());
+        if self.faults.unprotected() || !self.faults.corrects(bits) {
+            return self.leave_wrong(page, bits, data);
         }
         self.counts.corrected_bits += u64::from(bits);
         Ok(Corrected { bits })
+    }
+
+    /// Delivers data with bit errors that nothing corrects.
+    fn leave_wrong(
+        &mut self,
+        page: Page,
+        bits: u16,
+        data: &mut [u8],
+    ) -> Result<Corrected, MtdError> {
+        if !data.is_empty() {
+            self.faults.damage(page, bits, data);
+        }
+        if !self.faults.corrects(bits) {
+            self.counts.uncorrectable += 1;
+            return Err(MtdError::Uncorrectable(page));
+        }
+        Ok(Corrected::default())
     }
 
     fn read_odd(
@@ -381,7 +392,7 @@ impl Chip {
                 self.data.write(page, data).map_err(MtdError::Backing)?;
             }
         }
-        let first = self.settle_program(page, block, index)?;
+        let first = self.finish_program(page, block, index)?;
         self.oob.program(block, index, page, oob, first);
         Ok(())
     }
@@ -441,14 +452,15 @@ impl Chip {
         self.data
             .copy(from, to, self.spec.geometry.page)
             .map_err(MtdError::Backing)?;
-        let first = self.settle_program(to, block, index)?;
+        let first = self.finish_program(to, block, index)?;
         let moves = [Move { from, to }];
         if self.oob.is_compact() && self.oob.copy_short(block, (&moves, head, tail), first) {
             return Ok(corrected);
         }
         self.oob.read(source, source_index, from, head);
         let mut oob = [0; MAX_COPIED_OOB];
-        let (oob, kept) = (&mut oob[..head.len() + tail.len()], head.len());
+        let oob = &mut oob[..head.len() + tail.len()];
+        let kept = head.len();
         oob[..kept].copy_from_slice(head);
         oob[kept..].copy_from_slice(tail);
         self.oob.program(block, index, to, oob, first);
@@ -517,7 +529,7 @@ impl Mtd for Chip {
         self.counts.programs += 1;
         self.data.write(page, data).map_err(MtdError::Backing)?;
         let (prefix, common) = split_short(tag);
-        self.settle_short(page, block, index, prefix, common, now);
+        self.finish_short(page, block, index, prefix, common, now);
         Ok(())
     }
 
@@ -570,7 +582,7 @@ impl Mtd for Chip {
         self.oob.erase(block, used);
         self.data.forget(first, used).map_err(MtdError::Backing)?;
         if !self.plain {
-            self.settle_plain();
+            self.update_plain();
         }
         if !self.carried.is_empty() {
             (first.0..first.0 + used).for_each(|p| {

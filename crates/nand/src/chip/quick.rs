@@ -1,4 +1,4 @@
-//! The quick way: programs and copies on a chip on which nothing out of the ordinary is to be
+//! The fast path: programs and copies on a chip on which nothing out of the ordinary is to be
 //! looked at. Whatever is not plain goes the whole way, so that this is never more than a shorter
 //! road to the same place.
 
@@ -13,7 +13,7 @@ use nandlab_sim::Nanos;
 impl Chip {
     /// Whether nothing can fail, nothing is logged and no page is out of the ordinary, so that the
     /// rules below are all there is.
-    pub(crate) fn settle_plain(&mut self) {
+    pub(crate) fn update_plain(&mut self) {
         self.plain = !self.faults.fails
             && !self.faults.flips
             && !self.several_programs
@@ -24,7 +24,7 @@ impl Chip {
             && !matches!(self.data, PageData::Stored(_));
     }
 
-    /// Whether a program may take the quick way, by the rules of the data sheet.
+    /// Whether a program may take the fast path, by the rules of the data sheet.
     #[inline]
     pub(super) fn may_program(&self, block: Block, index: u32) -> bool {
         block.0 < self.spec.geometry.blocks
@@ -39,11 +39,10 @@ impl Chip {
             return false;
         };
         let n = moves.len() as u32;
-        let ((source, source_index), (target, index)) = (
-            self.per_block.split(first.from.0),
-            self.per_block.split(first.to.0),
-        );
-        let (source, target) = (Block(source), Block(target));
+        let (source, source_index) = self.per_block.split(first.from.0);
+        let (target, index) = self.per_block.split(first.to.0);
+        let source = Block(source);
+        let target = Block(target);
         let pages = self.spec.geometry.pages_per_block;
         if source.0 >= self.spec.geometry.blocks
             || index + n > pages
@@ -95,10 +94,10 @@ impl Chip {
         true
     }
 
-    /// State and OOB of a programmed page; leaves the quick way if the block's OOB bytes do not
+    /// State and OOB of a programmed page; leaves the fast path if the block's OOB bytes do not
     /// agree.
     #[inline]
-    pub(super) fn settle_short(
+    pub(super) fn finish_short(
         &mut self,
         page: Page,
         block: Block,
@@ -114,7 +113,7 @@ impl Chip {
             oob[..8].copy_from_slice(&prefix.to_le_bytes());
             oob[7..].copy_from_slice(&common.to_le_bytes());
             self.oob.program(block, index, page, &oob, first);
-            self.settle_plain();
+            self.update_plain();
         }
     }
 }

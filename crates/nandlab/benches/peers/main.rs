@@ -43,7 +43,7 @@ fn main() {
     let source = bench.source();
     fs::create_dir(&source)
         .and_then(|()| tree::make(&source))
-        .expect("room for the tree, 225 MB");
+        .expect("space for the tree, 225 MB");
     println!(
         "| what | tool | wall s | processor s | memory MB | image MB | |\n|---|---|---:|---:|---:|---:|---:|"
     );
@@ -126,7 +126,9 @@ impl Bench {
         from: &str,
         theirs: &dyn Fn(&Path, &Path) -> Vec<String>,
     ) {
-        let (other, image, out) = (self.image(from), self.image("ours"), self.at.join("out"));
+        let other = self.image(from);
+        let image = self.image("ours");
+        let out = self.at.join("out");
         let ours = || {
             words([
                 &env!("CARGO_BIN_EXE_nandlab"),
@@ -166,8 +168,11 @@ fn lines(what: &str, tool: &str, theirs: (Cost, u64), ours: (Cost, u64)) {
             cost.wall, cost.processor, cost.memory
         );
     }
-    let (theirs, ours, image) = (theirs.0, ours.0, ours.1 as f64 / 1e6);
-    let (wall, processor) = (theirs.wall / ours.wall, theirs.processor / ours.processor);
+    let image = ours.1 as f64 / 1e6;
+    let theirs = theirs.0;
+    let ours = ours.0;
+    let wall = theirs.wall / ours.wall;
+    let processor = theirs.processor / ours.processor;
     let kept = if ours.memory < MEMORY.0 + MEMORY.1 * image {
         "memory within 100 MB + 1 %"
     } else {
@@ -219,7 +224,8 @@ fn f2fs(bench: &Bench) {
         QUICK,
         &["--format", "f2fs"],
         &|image| {
-            let (image, tree) = (image.display(), bench.source());
+            let image = image.display();
+            let tree = bench.source();
             script(&format!(
                 "truncate -s 600M {image} && mkfs.f2fs -q {image} && sload.f2fs -f {} {image}",
                 tree.display()

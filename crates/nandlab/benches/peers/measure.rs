@@ -8,7 +8,7 @@ use std::time::Instant;
 /// Of the round that was shortest on the wall.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// Seconds.
+    /// Wall time in seconds.
     pub wall: f64,
     /// Seconds of all threads and of the children.
     pub processor: f64,
@@ -41,11 +41,11 @@ pub fn in_turn(sides: [Side<'_>; 2]) -> [Cost; 2] {
 }
 
 fn run(words: &[String]) -> Cost {
-    let told = tempfile::NamedTempFile::new().expect("a file");
+    let reported = tempfile::NamedTempFile::new().expect("a file");
     let start = Instant::now();
     let mut time = Command::new("/usr/bin/time");
     time.args(["-f", "%U %S %M", "-o"])
-        .arg(told.path())
+        .arg(reported.path())
         .args(words)
         .stdin(Stdio::null());
     let output = time
@@ -59,7 +59,7 @@ fn run(words: &[String]) -> Cost {
         words.join(" "),
         output.status
     );
-    let figures = std::fs::read_to_string(told.path()).expect("a file of ours");
+    let figures = std::fs::read_to_string(reported.path()).expect("a file of ours");
     let figures: Vec<f64> = figures
         .split_whitespace()
         .map(|figure| figure.parse().expect("a number"))

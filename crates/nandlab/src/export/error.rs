@@ -16,21 +16,12 @@ pub enum ExportError {
     #[error(
         "{file}: chip.contents: found \"dropped\", expected \"kept\" or \"file\": clients want to read what they wrote"
     )]
-    NoContents {
-        /// The description.
-        file: String,
-    },
+    NoContents { file: String },
     /// The server or the mount failed.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// The trace failed.
     #[error("{}: {error}", path.display())]
-    Record {
-        /// The trace.
-        path: PathBuf,
-        /// Why.
-        error: RecordError,
-    },
+    Record { path: PathBuf, error: RecordError },
     /// Interrupts cannot be heard, so that the export could not end cleanly.
     #[error("cannot listen for interrupts: {0}")]
     Interrupts(#[from] ctrlc::Error),

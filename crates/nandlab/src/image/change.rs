@@ -40,7 +40,7 @@ pub(super) fn now() -> Result<Time, Failure> {
 struct Changed {
     #[command(flatten)]
     image: Image,
-    /// Let an image of flash that has no room become longer, by whole erase blocks
+    /// Let an image of flash that has no space become longer, by whole erase blocks
     #[arg(long)]
     grow: bool,
 }
@@ -59,7 +59,7 @@ impl Changed {
 pub struct Put {
     #[command(flatten)]
     image: Changed,
-    /// The file
+    /// File of the host to copy
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Where it goes; into a directory under its own name
@@ -71,7 +71,7 @@ pub struct Put {
     /// Owner and group [default: root's]
     #[arg(long, default_value_t = 0)]
     uid: u32,
-    /// Group
+    /// Group id of the new file
     #[arg(long, default_value_t = 0)]
     gid: u32,
 }
@@ -84,7 +84,6 @@ fn octal(text: &str) -> Result<u16, String> {
 }
 
 impl Put {
-    /// Copies it.
     pub fn execute(self) -> Result<Status, Failure> {
         let metadata = std::fs::metadata(&self.file).map_err(ImageError::file(&self.file))?;
         if !metadata.is_file() {
@@ -145,26 +144,8 @@ fn new_file(fs: &mut dyn FileSystem, at: &[u8], mode: u16, by: Caller) -> Result
     let (dir, name) = path::parent(fs, at)?;
     let ino = match fs.lookup(dir, name) {
         Ok(attr) if attr.kind == FileType::File => {
-            fs.setattr(
-                attr.ino,
-                &SetAttr {
-                    size: Some(0),
-                    ..SetAttr::default()
-                },
-                by.now,
-            )?;
-            match fs.setattr(
-                attr.ino,
-                &SetAttr {
-                    mode: Some(mode),
-                    ..SetAttr::default()
-                },
-                by.now,
-            ) {
-                // FAT has no permissions; those of a new file are not kept either.
-                Ok(_) | Err(Errno::NotPermitted) => attr.ino,
-                Err(error) => return Err(error),
-            }
+            empty(fs, attr.ino, mode, by)?;
+            attr.ino
         }
         Ok(_) => return Err(Errno::Exists),
         Err(Errno::NoEntry) => fs.create(dir, name, NewNode::File, mode, by)?.ino,
@@ -172,6 +153,30 @@ fn new_file(fs: &mut dyn FileSystem, at: &[u8], mode: u16, by: Caller) -> Result
     };
     fs.forget(dir, 1);
     Ok(ino)
+}
+
+/// Truncates a file to nothing, and gives it new permissions.
+fn empty(fs: &mut dyn FileSystem, ino: Ino, mode: u16, by: Caller) -> Result<(), Errno> {
+    fs.setattr(
+        ino,
+        &SetAttr {
+            size: Some(0),
+            ..SetAttr::default()
+        },
+        by.now,
+    )?;
+    match fs.setattr(
+        ino,
+        &SetAttr {
+            mode: Some(mode),
+            ..SetAttr::default()
+        },
+        by.now,
+    ) {
+        // FAT has no permissions; those of a new file are not kept either.
+        Ok(_) | Err(Errno::NotPermitted) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 fn fill(
@@ -215,19 +220,18 @@ fn fill(
 pub struct Mkdir {
     #[command(flatten)]
     image: Changed,
-    /// The directories
+    /// Directories to make in the image
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
     /// And those above them, as far as they are missing
     #[arg(short, long)]
     parents: bool,
-    /// Permissions, in octal
+    /// Permissions of the new directories, in octal
     #[arg(long, value_parser = octal, default_value = "0755")]
     mode: u16,
 }
 
 impl Mkdir {
-    /// Makes them.
     pub fn execute(self) -> Result<Status, Failure> {
         let by = Caller::root(now()?);
         edit(
@@ -276,7 +280,7 @@ impl Mkdir {
 pub struct Rm {
     #[command(flatten)]
     image: Changed,
-    /// The entries
+    /// Entries to remove, by their paths
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
     /// Directories with everything in them
@@ -285,7 +289,6 @@ pub struct Rm {
 }
 
 impl Rm {
-    /// Removes them.
     pub fn execute(self) -> Result<Status, Failure> {
         let now = now()?;
         edit(
@@ -308,16 +311,15 @@ impl Rm {
 pub struct Mv {
     #[command(flatten)]
     image: Changed,
-    /// The entry
+    /// Entry to rename or move
     #[arg(value_name = "FROM")]
     from: OsString,
-    /// Its new path
+    /// New path of the entry
     #[arg(value_name = "TO")]
     to: OsString,
 }
 
 impl Mv {
-    /// Moves it.
     pub fn execute(self) -> Result<Status, Failure> {
         let now = now()?;
         edit(
@@ -326,7 +328,8 @@ impl Mv {
             4096,
             |volume| {
                 let fs = volume.fs()?;
-                let (from, to) = (bytes(&self.from), bytes(&self.to));
+                let from = bytes(&self.from);
+                let to = bytes(&self.to);
                 let mut rename = || {
                     let (from_dir, from_name) = path::parent(fs, from)?;
                     let (to_dir, to_name) = path::parent(fs, to)?;

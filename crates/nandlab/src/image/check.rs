@@ -17,7 +17,7 @@ use serde::Serialize;
 pub struct Check {
     #[command(flatten)]
     image: Image,
-    /// Mend what can be mended without making anything up
+    /// Repair what can be repaired without making anything up
     #[arg(long)]
     repair: bool,
     /// Print the findings as JSON
@@ -26,10 +26,9 @@ pub struct Check {
 }
 
 impl Check {
-    /// Looks.
     pub fn execute(self) -> Result<Status, Failure> {
         if self.repair {
-            return self.mend();
+            return self.repair();
         }
         let mut volume = self.image.open_damaged()?;
         let checked = check(&mut volume)?;
@@ -40,7 +39,7 @@ impl Check {
                 checked: &checked,
             })?;
         } else {
-            print(&told(&checked))?;
+            print(&reported(&checked))?;
         }
         Ok(match verdict {
             Verdict::Sound => Status::Done,
@@ -50,7 +49,7 @@ impl Check {
         })
     }
 
-    fn mend(&self) -> Result<Status, Failure> {
+    fn repair(&self) -> Result<Status, Failure> {
         let repaired = repair(
             &self.image.image,
             &self.image.shape.opening(),
@@ -66,11 +65,11 @@ impl Check {
             };
             print(&format!(
                 "{}{outcome}{}",
-                told(&repaired.before),
+                reported(&repaired.before),
                 if outcome.is_empty() {
                     String::new()
                 } else {
-                    told(&repaired.after)
+                    reported(&repaired.after)
                 }
             ))?;
         }
@@ -84,7 +83,7 @@ impl Check {
     }
 }
 
-fn told(checked: &Checked) -> String {
+fn reported(checked: &Checked) -> String {
     let mut text = String::new();
     checked
         .findings

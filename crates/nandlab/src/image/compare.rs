@@ -20,13 +20,13 @@ use std::path::PathBuf;
 /// Tell what differs between two trees: images, directories, archives, manifests
 #[derive(Debug, clap::Args)]
 pub struct Diff {
-    /// The first
+    /// First image or tree
     #[arg(value_name = "FIRST")]
     first: PathBuf,
-    /// The second
+    /// Second image or tree
     #[arg(value_name = "SECOND")]
     second: PathBuf,
-    /// Leave times aside
+    /// Do not compare timestamps
     #[arg(long)]
     ignore_times: bool,
     /// Leave owners and permissions aside
@@ -38,7 +38,6 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// Tells it.
     pub fn execute(self) -> Result<Status, Failure> {
         let read = |path: &PathBuf| source::read(path, None, &Opening::default());
         let ignored = Ignored {
@@ -49,23 +48,22 @@ impl Diff {
         if self.json {
             json(&found)?;
         } else {
-            let line = |side, path: &dyn std::fmt::Display, what: &[String]| match side {
-                Side::First => format!("- {path}\n"),
-                Side::Second => format!("+ {path}\n"),
-                Side::Both => format!("~ {path}: {}\n", what.join("; ")),
-            };
-            print(
-                &found
-                    .iter()
-                    .map(|one| line(one.side, &one.path, &one.what))
-                    .collect::<String>(),
-            )?;
+            print(&found.iter().map(line).collect::<String>())?;
         }
         Ok(if found.is_empty() {
             Status::Done
         } else {
             Status::Problem
         })
+    }
+}
+
+fn line(one: &nandlab_image::diff::Difference) -> String {
+    let path = &one.path;
+    match one.side {
+        Side::First => format!("- {path}\n"),
+        Side::Second => format!("+ {path}\n"),
+        Side::Both => format!("~ {path}: {}\n", one.what.join("; ")),
     }
 }
 
@@ -80,7 +78,7 @@ impl Diff {
 pub struct Convert {
     #[command(flatten)]
     image: Image,
-    /// The new dump
+    /// Dump or image to write
     #[arg(value_name = "NEW")]
     new: PathBuf,
     /// Spare bytes behind each page in the new dump; 0 for data only
@@ -105,7 +103,6 @@ pub struct Convert {
 }
 
 impl Convert {
-    /// Writes it.
     pub fn execute(self) -> Result<Status, Failure> {
         let image = &self.image.image;
         let located = locate(&Place::file(image), &self.image.shape.opening())?;
@@ -191,7 +188,7 @@ impl Convert {
 /// of the others
 #[derive(Debug, clap::Args)]
 pub struct Dump {
-    /// The image
+    /// Image file to read
     #[arg(value_name = "IMAGE")]
     image: PathBuf,
     #[command(flatten)]
@@ -202,7 +199,6 @@ pub struct Dump {
 }
 
 impl Dump {
-    /// Lists them.
     pub fn execute(self) -> Result<Status, Failure> {
         let mut out = BufWriter::new(io::stdout().lock());
         let failed = ImageError::file("standard output");

@@ -26,7 +26,7 @@ pub struct Args {
     /// another image; without, an empty file system
     #[arg(value_name = "SOURCE")]
     source: Option<PathBuf>,
-    /// What to make
+    /// Format of the image to make
     #[arg(long, short, value_enum)]
     format: Kind,
     /// Bytes of the image [default: as many as it takes]
@@ -69,7 +69,6 @@ struct Ext {
     block_size: Option<u64>,
 }
 
-/// Of JFFS2 only.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "JFFS2")]
 struct Jffs2 {
@@ -150,7 +149,6 @@ fn compression(text: &str) -> Result<Compression, String> {
 }
 
 impl Args {
-    /// Makes it.
     pub fn execute(self) -> Result<Status, Failure> {
         let inputs = [&self.source, &self.device_table];
         distinct(&self.image, inputs.into_iter().flatten())?;

@@ -35,8 +35,8 @@ const SMALL: u64 = 4 << 20;
 pub struct Args {
     #[command(flatten)]
     image: Image,
-    /// A directory that is empty or not there, an archive if the name ends in .tar (- for standard
-    /// output), or a manifest (mtree) without contents if it ends in .mtree
+    /// A directory that is empty or missing; an archive if the name ends in .tar (- for standard
+    /// output); or a manifest (mtree) without contents if it ends in .mtree
     #[arg(value_name = "TARGET")]
     target: PathBuf,
     /// What to take, with everything below it
@@ -70,7 +70,6 @@ struct Report {
 }
 
 impl Args {
-    /// Takes it out.
     pub fn execute(self) -> Result<Status, Failure> {
         let mut report = Report {
             files: 0,

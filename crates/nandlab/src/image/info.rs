@@ -40,7 +40,6 @@ struct About<'a> {
 }
 
 impl Info {
-    /// Tells it.
     pub fn execute(self) -> Result<Status, Failure> {
         let opening = self.image.shape.opening();
         let place = Place::file(&self.image.image);
@@ -176,7 +175,10 @@ fn line(layer: &Layer) -> String {
                 } else {
                     ""
                 };
-                let (id, name, kind, lebs) = (volume.id, &volume.name, volume.kind, volume.lebs);
+                let id = volume.id;
+                let name = &volume.name;
+                let kind = volume.kind;
+                let lebs = volume.lebs;
                 text += &format!(
                     "  volume {id} {name:?}: {kind}, {}, {} of them mapped, {}{holds}{broken}\n",
                     counted(lebs.0, "block"),

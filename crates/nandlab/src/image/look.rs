@@ -16,18 +16,18 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// List a directory
+/// List the entries of a directory
 #[derive(Debug, clap::Args)]
 pub struct Ls {
     #[command(flatten)]
     image: Image,
-    /// What to list
+    /// Directory or entry to list
     #[arg(value_name = "PATH", default_value = "/")]
     path: OsString,
     /// With owner, permissions, length and time
     #[arg(short)]
     long: bool,
-    /// And everything below
+    /// List directories with everything below
     #[arg(short = 'R', long)]
     recursive: bool,
     /// The volumes of UBI instead
@@ -75,15 +75,8 @@ fn hex(bytes: &[u8]) -> String {
 
 fn described(entry: &Entry) -> Described {
     let text = |bytes: &[u8]| Shown(bytes.to_vec()).to_string();
-    let target = match &entry.node {
-        Node::Symlink { target } => Some(text(target)),
-        Node::Link { to } => Some(Shown::path(to).to_string()),
-        _ => None,
-    };
-    let device = match entry.node {
-        Node::Character { device } | Node::Block { device } => Some(device),
-        _ => None,
-    };
+    let target = target(&entry.node);
+    let device = device(&entry.node);
     Described {
         path: Shown::path(&entry.path).to_string(),
         kind: kind(&entry.node).0,
@@ -99,6 +92,21 @@ fn described(entry: &Entry) -> Described {
             .iter()
             .map(|(name, value)| (text(name), hex(value)))
             .collect(),
+    }
+}
+
+fn target(node: &Node) -> Option<String> {
+    match node {
+        Node::Symlink { target } => Some(Shown(target.to_vec()).to_string()),
+        Node::Link { to } => Some(Shown::path(to).to_string()),
+        _ => None,
+    }
+}
+
+fn device(node: &Node) -> Option<(u32, u32)> {
+    match *node {
+        Node::Character { device } | Node::Block { device } => Some(device),
+        _ => None,
     }
 }
 
@@ -134,10 +142,8 @@ fn long(entry: &Entry) -> String {
         _ => String::new(),
     };
     let plus = if entry.xattrs.is_empty() { ' ' } else { '@' };
-    let (kind, mtime) = (
-        kind(&entry.node).1,
-        nandlab_image::manifest::date(entry.mtime),
-    );
+    let kind = kind(&entry.node).1;
+    let mtime = nandlab_image::manifest::date(entry.mtime);
     format!(
         "{kind}{mode}{plus} {:>5} {:>5} {size:>10} {mtime} ",
         entry.uid, entry.gid
@@ -182,7 +188,6 @@ impl Sink for Printing<'_> {
 }
 
 impl Ls {
-    /// Lists it.
     pub fn execute(self) -> Result<Status, Failure> {
         if self.volumes {
             return self.list_volumes();
@@ -240,23 +245,25 @@ impl Ls {
             json(volumes)?;
             return Ok(Status::Done);
         }
-        let line = |one: &UbiVolume| match self.long {
-            true => {
-                format!(
-                    "{:>3} {:<7} {:>6} {:>12} {:<8} {}\n",
-                    one.id,
-                    one.kind,
-                    one.lebs.1,
-                    one.bytes,
-                    one.holds.unwrap_or("-"),
-                    one.name
-                )
-            }
-            false => format!("{}\n", one.name),
-        };
+        let line = |one| volume_line(one, self.long);
         print(&volumes.iter().map(line).collect::<String>())?;
         Ok(Status::Done)
     }
+}
+
+fn volume_line(one: &UbiVolume, long: bool) -> String {
+    if !long {
+        return format!("{}\n", one.name);
+    }
+    format!(
+        "{:>3} {:<7} {:>6} {:>12} {:<8} {}\n",
+        one.id,
+        one.kind,
+        one.lebs.1,
+        one.bytes,
+        one.holds.unwrap_or("-"),
+        one.name
+    )
 }
 
 /// Lists everything below a path; gives what could not be listed.
@@ -316,13 +323,12 @@ fn call(path: &[u8], error: nandlab_vfs::Errno) -> ImageError {
 pub struct Cat {
     #[command(flatten)]
     image: Image,
-    /// The files
+    /// Files to print, by their paths
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
 }
 
 impl Cat {
-    /// Prints them.
     pub fn execute(self) -> Result<Status, Failure> {
         let mut volume = self.image.open()?;
         let mut out = io::stdout().lock();
@@ -379,12 +385,12 @@ fn cat(
     Ok(())
 }
 
-/// Tell everything that is known of an entry
+/// Show everything that is known about an entry
 #[derive(Debug, clap::Args)]
 pub struct Stat {
     #[command(flatten)]
     image: Image,
-    /// The entries
+    /// Entries to describe, by their paths
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
     /// Print a list of them as JSON
@@ -404,7 +410,6 @@ struct Stated {
 }
 
 impl Stat {
-    /// Tells it.
     pub fn execute(self) -> Result<Status, Failure> {
         let mut volume = self.image.open()?;
         let mut all = Vec::new();

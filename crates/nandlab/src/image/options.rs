@@ -19,14 +19,14 @@ use std::path::{Path, PathBuf};
 /// Which image, and what is known of it.
 #[derive(Debug, clap::Args)]
 pub struct Image {
-    /// The image
+    /// Image file to read
     #[arg(value_name = "IMAGE")]
     pub image: PathBuf,
     #[command(flatten)]
     pub shape: Shape,
 }
 
-/// What an image of flash does not say of itself; found out unless told.
+/// The shape of a flash image, which it does not state; detected unless given.
 #[derive(Debug, clap::Args)]
 pub struct Shape {
     /// Name or number of the UBI volume to look into [default: the first with a file system]

@@ -32,14 +32,13 @@ pub struct Past {
 }
 
 #[derive(Debug, Serialize)]
-struct Told {
+struct Reported {
     events: Vec<Event>,
     deleted: Vec<Deleted>,
     damaged_nodes: u64,
 }
 
 impl Past {
-    /// Tells it.
     pub fn execute(self) -> Result<Status, Failure> {
         let mut volume = self.image.open_damaged()?;
         if !matches!(volume.mounted, Some(Mounted::Jffs2(_)))
@@ -53,7 +52,7 @@ impl Past {
         let bar = bar(None, "history");
         let history = History::read(&mut volume)?;
         bar.finish_and_clear();
-        let told = Told {
+        let reported = Reported {
             events: history.events(),
             deleted: history.deleted(),
             damaged_nodes: history.damaged,
@@ -61,17 +60,17 @@ impl Past {
         let mut lost = 0;
         if let Some(dir) = &self.deleted {
             fs::create_dir_all(dir).map_err(ImageError::file(dir))?;
-            for file in &told.deleted {
+            for file in &reported.deleted {
                 let path = dir.join(file.ino.to_string());
                 let to = File::create_new(&path).map_err(ImageError::file(&path))?;
                 lost += history.contents(&mut volume, file.ino, None, &to)?;
             }
         }
         if self.json {
-            json(&told)?;
+            json(&reported)?;
         } else {
             let mut text = String::new();
-            for event in &told.events {
+            for event in &reported.events {
                 text += &format!(
                     "{} {}: {}\n",
                     nandlab_image::manifest::date(nandlab_vfs::Time::new(event.time.into())),
@@ -79,7 +78,7 @@ impl Past {
                     event.what
                 );
             }
-            for file in &told.deleted {
+            for file in &reported.deleted {
                 text += &format!(
                     "deleted: {}, inode {}, {}\n",
                     file.path,
@@ -126,7 +125,7 @@ impl Past {
             print(&all.iter().map(line).collect::<String>())?;
             if all.is_empty() && matches!(volume.mounted, Some(Mounted::Ext(_))) {
                 eprintln!(
-                    "nandlab: no deleted inode has blocks any more; ext3 clears them, only ext2 leaves them"
+                    "nandlab: no deleted inode has blocks left; ext3 clears them, only ext2 leaves them"
                 );
             }
         }

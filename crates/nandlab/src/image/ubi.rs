@@ -13,10 +13,10 @@ use std::path::PathBuf;
     after_help = "Sections of KEY=VALUE: mode=ubi, image, vol_id, vol_size, vol_type, vol_name, vol_alignment, vol_flags=autoresize. Files are found from the description's directory."
 )]
 pub struct Ubinize {
-    /// The image
+    /// UBI image to write
     #[arg(value_name = "IMAGE")]
     image: PathBuf,
-    /// The description
+    /// Description of the volumes, as for ubinize
     #[arg(value_name = "CONFIG.ini")]
     config: PathBuf,
     /// Bytes of an erase block
@@ -34,10 +34,10 @@ pub struct Ubinize {
 }
 
 impl Ubinize {
-    /// Makes it.
     pub fn execute(self) -> Result<Status, Failure> {
         let small = |size: u64| u32::try_from(size).unwrap_or(u32::MAX);
-        let (block, page) = (small(self.block), small(self.page));
+        let block = small(self.block);
+        let page = small(self.page);
         let device = Device {
             block,
             page,

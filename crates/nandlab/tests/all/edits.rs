@@ -53,12 +53,16 @@ fn concurrent_edits_of_one_image_are_all_kept_or_refused_with_a_message() {
         let mut kept = 0;
         for (path, child) in puts {
             let ended = child.wait_with_output().unwrap();
-            let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+            let reported = String::from_utf8_lossy(&ended.stderr).into_owned();
             let listed = lab.nandlab(&["image", "stat", "i", &path]).status.success();
-            assert_eq!(listed, ended.status.success(), "{format} {path}: {told}");
+            assert_eq!(
+                listed,
+                ended.status.success(),
+                "{format} {path}: {reported}"
+            );
             assert!(
-                listed || told.contains("i: another program is writing this image"),
-                "{told}"
+                listed || reported.contains("i: another program is writing this image"),
+                "{reported}"
             );
             kept += usize::from(listed);
         }
@@ -90,11 +94,11 @@ fn an_edit_waits_for_a_short_lock_and_refuses_a_long_one() {
     .map(|words| start(&lab, words));
     for child in refused {
         let ended = child.wait_with_output().unwrap();
-        let told = String::from_utf8_lossy(&ended.stderr).into_owned();
-        assert_eq!(ended.status.code(), Some(2), "{told}");
+        let reported = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(2), "{reported}");
         assert!(
-            told.contains("i: another program is writing this image"),
-            "{told}"
+            reported.contains("i: another program is writing this image"),
+            "{reported}"
         );
     }
     assert!(begun.elapsed() >= Duration::from_secs(9));

@@ -221,10 +221,8 @@ fn of_an_image_that_ends_too_early_what_is_there_is_had() {
     let lab = lab();
     for format in ["ext3", "f2fs", "fat"] {
         let _ = lab.exits(0, &["image", "create", "-f", format, "i", "tree"]);
-        let (bytes, longer) = (
-            fs::read(lab.path("i")).unwrap(),
-            fs::read(lab.path("tree/dir/longer")).unwrap(),
-        );
+        let bytes = fs::read(lab.path("i")).unwrap();
+        let longer = fs::read(lab.path("tree/dir/longer")).unwrap();
         let middle = bytes
             .windows(64)
             .position(|part| *part == longer[50_000..50_064])
@@ -313,7 +311,8 @@ fn an_archive_and_a_manifest_carry_what_a_directory_cannot_hold() {
     lab.exits(0, &["image", "create", "-f", "f2fs", "j", "a.tar"]);
     lab.exits(0, &["image", "diff", "i", "j"]);
     lab.exits(0, &["image", "diff", "i", "a.tar"]);
-    // As an ordinary user the device is not made in the directory, and told; the manifest has it.
+    // As an ordinary user the device is not made in the directory, but reported; the manifest has
+    // it.
     lab.nandlab(&["image", "extract", "--manifest", "list", "i", "out"]);
     lab.exits(
         0,
@@ -326,7 +325,7 @@ fn an_archive_and_a_manifest_carry_what_a_directory_cannot_hold() {
 }
 
 #[test]
-fn damage_is_found_told_and_worked_around() {
+fn damage_is_found_reported_and_worked_around() {
     let lab = lab();
     lab.exits(
         0,
@@ -424,7 +423,7 @@ fn dumps_with_spare_bytes_are_known_and_changed_into_others() {
 }
 
 #[test]
-fn a_dump_has_the_ecc_bytes_of_linux_unless_told_otherwise() {
+fn a_dump_has_the_ecc_bytes_of_linux_unless_set_otherwise() {
     let lab = lab();
     let create = |more: &[&str]| {
         let words = [
@@ -451,8 +450,8 @@ fn a_dump_has_the_ecc_bytes_of_linux_unless_told_otherwise() {
             "image", "create", "-f", "jffs2", "--page", "2K", "--oob", oob, "--ecc", ecc, "j",
             "tree",
         ];
-        let (_, told) = lab.exits(2, &words);
-        assert!(told.contains(refusal), "{told}");
+        let (_, shown) = lab.exits(2, &words);
+        assert!(shown.contains(refusal), "{shown}");
     };
     refused("64", "rs-4", "expected none, hamming, hamming-512");
     refused("64", "bch-70", "for 70 bits a step, expected 1 to 64");
@@ -464,7 +463,7 @@ fn a_dump_has_the_ecc_bytes_of_linux_unless_told_otherwise() {
     refused(
         "64",
         "bch-16",
-        "more than 512 bytes with room for marker and ECC",
+        "more than 512 bytes with space for marker and ECC",
     );
 }
 
@@ -484,7 +483,7 @@ fn what_is_no_image_is_refused() {
 }
 
 #[test]
-fn a_name_that_cannot_be_shown_is_told_and_never_leaves_the_target() {
+fn a_name_that_cannot_be_shown_is_reported_and_never_leaves_the_target() {
     let lab = lab();
     // ext2 lists the name, so that a strict extraction stops; JFFS2 drops it from its lists.
     for (format, extracted) in [("ext2", 1), ("jffs2", 3)] {
@@ -497,17 +496,17 @@ fn a_name_that_cannot_be_shown_is_told_and_never_leaves_the_target() {
             image[at..at + 4].copy_from_slice(b"../z");
         }
         lab.write("i", &image);
-        let (told, _) = lab.exits(1, &["image", "check", "i"]);
-        assert!(told.contains("\"../z\""), "{format}: {told}");
+        let (shown, _) = lab.exits(1, &["image", "check", "i"]);
+        assert!(shown.contains("\"../z\""), "{format}: {shown}");
         for words in [&["ls", "i"][..], &["ls", "-R", "i"]] {
-            let (listed, told) = lab.exits(3, &[&["image"], words].concat());
+            let (listed, shown) = lab.exits(3, &[&["image"], words].concat());
             assert!(listed.contains("one\n"), "{format}: {listed}");
-            assert!(told.contains("../z"), "{format}: {told}");
+            assert!(shown.contains("../z"), "{format}: {shown}");
         }
-        let (_, told) = lab.exits(extracted, &["image", "extract", "i", "out"]);
-        assert!(told.contains("../z"), "{format}: {told}");
-        let (_, told) = lab.exits(3, &["image", "extract", "--salvage", "i", "kept"]);
-        assert!(told.contains("../z"), "{format}: {told}");
+        let (_, shown) = lab.exits(extracted, &["image", "extract", "i", "out"]);
+        assert!(shown.contains("../z"), "{format}: {shown}");
+        let (_, shown) = lab.exits(3, &["image", "extract", "--salvage", "i", "kept"]);
+        assert!(shown.contains("../z"), "{format}: {shown}");
         assert!(!lab.path("z").exists(), "{format}");
         for target in ["out", "kept"] {
             _ = fs::remove_dir_all(lab.path(target));

@@ -9,7 +9,8 @@ use std::thread;
 fn trace(requests: u64) -> String {
     let heading = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n".to_string();
     let line = |number: u64| {
-        let (time, sector) = (128_166_372_003_061_629 + number, number * 37 % 9000);
+        let time = 128_166_372_003_061_629 + number;
+        let sector = number * 37 % 9000;
         format!("{time},usr,0,Write,{},512,41286\n", sector * 512)
     };
     heading + &(0..requests).map(line).collect::<String>()

@@ -1,9 +1,9 @@
 //! Commands that a signal ends.
 //!
 //! *Promised* is, for every signal: the target is as it was or whole, and nothing else is left
-//! behind. `SIGKILL` leaves no time to do anything, so that one exception remains: a process that
-//! is killed between the two system calls that name a whole result and put it in its target's
-//! place leaves the hidden name, and never a part of a result.
+//! behind. `SIGKILL` leaves no time to do anything, so that one exception remains: a whole result
+//! gets a hidden name, and another system call puts it in its target's place. A process that is
+//! killed in between leaves the hidden name, and never a part of a result.
 
 use crate::command::{Lab, SMALL};
 use crate::common::noise;
@@ -30,7 +30,7 @@ pub struct Case {
 }
 
 enum Expected {
-    /// These bytes.
+    /// The image consists of these bytes.
     Bytes(Vec<u8>),
     /// A sound image that holds the file `new` as `/new`.
     Holding,
@@ -50,7 +50,7 @@ impl Case {
     }
 
     /// The same with the bytes that it makes when nothing ends it.
-    fn settled(mut self) -> Self {
+    fn with_result(mut self) -> Self {
         assert!(self.start().wait().unwrap().success(), "{:?}", self.words);
         let made = fs::read(self.lab.path("i")).unwrap();
         assert!(made != self.old, "{:?}", self.words);
@@ -113,10 +113,10 @@ impl Case {
             thread::sleep(whole * part / moments);
             _ = kill_process(Pid::from_child(&child), signal);
             let output = child.wait_with_output().unwrap();
-            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            let reported = String::from_utf8_lossy(&output.stderr).into_owned();
             let what = format!("{:?} {signal:?}", self.words);
             let killed = output.status.signal() == Some(signal.as_raw());
-            assert!(killed || output.status.success(), "{what}: {told}");
+            assert!(killed || output.status.success(), "{what}: {reported}");
             if signal == Signal::KILL {
                 self.remove_hidden();
             }
@@ -148,7 +148,7 @@ pub fn put() -> Case {
 pub fn create() -> Case {
     let lab = lab("ext3", 2 << 20);
     let words = ["create", "-f", "ext2", "i", "tree"];
-    Case::new(lab, &words, Expected::Holding).settled()
+    Case::new(lab, &words, Expected::Holding).with_result()
 }
 
 /// Of an image whose superblock counts free blocks wrongly.
@@ -158,7 +158,7 @@ pub fn repair() -> Case {
     image[1024 + 12..][..2].copy_from_slice(&[1, 0]);
     lab.write("i", &image);
     let words = ["check", "--repair", "i"];
-    Case::new(lab, &words, Expected::Holding).settled()
+    Case::new(lab, &words, Expected::Holding).with_result()
 }
 
 /// Of a dump to one with spare bytes.
@@ -170,7 +170,7 @@ pub fn convert() -> Case {
     ];
     lab.exits(0, &words);
     let words = ["convert", "flash", "i", "--to-oob", "64"];
-    Case::new(lab, &words, Expected::Holding).settled()
+    Case::new(lab, &words, Expected::Holding).with_result()
 }
 
 /// Of UBI, by way of temporary files.
@@ -185,7 +185,7 @@ pub fn convert_anew() -> Case {
     ];
     lab.exits(0, &words);
     let words = ["convert", "flash", "i", "--to-block", "256K"];
-    Case::new(lab, &words, Expected::Holding).settled()
+    Case::new(lab, &words, Expected::Holding).with_result()
 }
 
 #[test]
@@ -211,8 +211,8 @@ fn a_signal_leaves_no_part_of_a_saved_chip() {
     };
     let begun = Instant::now();
     let output = run().wait_with_output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{told}");
+    let reported = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{reported}");
     let whole = begun.elapsed();
     let saved = fs::read(lab.path("saved")).unwrap();
     for (moment, signal) in (0..10).flat_map(|moment| SIGNALS.map(|signal| (moment, signal))) {

@@ -30,11 +30,14 @@ fn names_and_titles_reach_the_terminal_with_control_and_bidi_characters_escaped(
         &["run", "none\u{1b}[2J\u{202e}b"],
     ] {
         let output = lab.nandlab(words);
-        let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        assert!(!told.contains(['\u{1b}', '\u{202e}']), "{words:?}: {told}");
+        let reported = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
         assert!(
-            told.contains("\\u{1b}[2J\\u{202e}b") || ["dump", "info"].contains(&words[1]),
-            "{words:?}: {told}"
+            !reported.contains(['\u{1b}', '\u{202e}']),
+            "{words:?}: {reported}"
+        );
+        assert!(
+            reported.contains("\\u{1b}[2J\\u{202e}b") || ["dump", "info"].contains(&words[1]),
+            "{words:?}: {reported}"
         );
     }
     let (json, _) = lab.exits(0, &["image", "ls", "--json", "i"]);
@@ -65,9 +68,9 @@ fn a_reader_of_an_archive_that_goes_away_is_no_failure() {
             out.read_exact(&mut [0; 512]).unwrap();
             drop(out);
             let ended = child.wait_with_output().unwrap();
-            let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+            let reported = String::from_utf8_lossy(&ended.stderr).into_owned();
             assert_eq!(
-                (ended.status.code(), told.as_str()),
+                (ended.status.code(), reported.as_str()),
                 (Some(0), ""),
                 "{words:?}"
             );
@@ -76,15 +79,15 @@ fn a_reader_of_an_archive_that_goes_away_is_no_failure() {
 }
 
 /// Runs the command in an environment with these variables and no other locale.
-fn told(lab: &Lab, words: &[&str], variables: &[(&str, &str)]) -> String {
+fn reported(lab: &Lab, words: &[&str], variables: &[(&str, &str)]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nandlab"));
     for name in ["LC_ALL", "LC_CTYPE", "LANG", "COLUMNS"] {
         command.env_remove(name);
     }
     let command = command.args(words).envs(variables.iter().copied());
     let output = command.current_dir(lab.path(".")).output().unwrap();
-    let told = [output.stdout, output.stderr].concat();
-    String::from_utf8(told).unwrap()
+    let reported = [output.stdout, output.stderr].concat();
+    String::from_utf8(reported).unwrap()
 }
 
 #[test]
@@ -106,15 +109,18 @@ fn without_utf_8_everything_but_names_is_ascii() {
         &["image", "check", "i"],
     ] {
         for variables in [&[("LC_ALL", "C")][..], &[("LANG", "de_DE.ISO-8859-1")], &[]] {
-            let told = told(&lab, words, variables);
-            assert!(told.is_ascii() && !told.is_empty(), "{words:?}: {told}");
+            let reported = reported(&lab, words, variables);
+            assert!(
+                reported.is_ascii() && !reported.is_empty(),
+                "{words:?}: {reported}"
+            );
         }
     }
     let utf8 = [("LC_ALL", "C.UTF-8")];
-    let table = told(&lab, &["run", "e.toml"], &utf8);
+    let table = reported(&lab, &["run", "e.toml"], &utf8);
     assert!(table.contains('µ') && table.contains('─'), "{table}");
     // A name is what it is: scripts run in the locale C.
-    let list = told(&lab, &["image", "ls", "i"], &[("LC_ALL", "C")]);
+    let list = reported(&lab, &["image", "ls", "i"], &[("LC_ALL", "C")]);
     assert!(list.contains("größer"), "{list}");
 }
 
@@ -127,9 +133,9 @@ fn help_is_as_wide_as_the_user_wants_it() {
         &["run", "--help"],
     ] {
         let widest = |columns: &str| {
-            let told = told(&lab, words, &[("COLUMNS", columns)]);
+            let reported = reported(&lab, words, &[("COLUMNS", columns)]);
             // The synopsis is never broken.
-            let lines = told.lines().filter(|line| !line.starts_with("Usage: "));
+            let lines = reported.lines().filter(|line| !line.starts_with("Usage: "));
             lines.map(|line| line.chars().count()).max().unwrap()
         };
         assert!(widest("60") <= 60, "{words:?}: {}", widest("60"));

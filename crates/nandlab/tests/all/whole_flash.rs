@@ -25,8 +25,8 @@ fn tool(lab: &Lab, package: &str, words: &[&str]) {
     let output = command
         .output()
         .unwrap_or_else(|error| panic!("{}: {error}: apt-get install {package}", words[0]));
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{words:?}: {told}");
+    let reported = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{words:?}: {reported}");
 }
 
 /// A loader of no known format, an environment, a kernel, squashfs, JFFS2 and UBI.

@@ -7,7 +7,7 @@ use nandlab_vfs::{Dirty, MemFs};
 
 const MIB: u64 = 1 << 20;
 
-/// What waits, the oldest first; writing takes a millisecond a page.
+/// Dirty data, the oldest first; writing takes a millisecond a page.
 struct Counting<'a> {
     rest: MemFs,
     waiting: VecDeque<(Time, u64)>,
@@ -15,13 +15,14 @@ struct Counting<'a> {
     due: Option<Time>,
     /// Each write-back: bytes asked for, and until when.
     asked: Vec<(u64, Time)>,
-    /// Never writes anything.
+    /// The file system never writes a page.
     stuck: bool,
 }
 
 impl<'a> Counting<'a> {
     fn new(clock: &'a Cell<Time>) -> Self {
-        let (rest, waiting) = (MemFs::new(0, Time::new(0)), VecDeque::new());
+        let rest = MemFs::new(0, Time::new(0));
+        let waiting = VecDeque::new();
         Self {
             rest,
             waiting,
@@ -135,7 +136,8 @@ fn the_limits_are_linuxs() {
 #[test]
 fn below_the_background_limit_nothing_is_written_before_it_is_old() {
     let clock = Cell::new(at(0));
-    let (mut fs, mut flusher) = (Counting::new(&clock), flusher(1000 * MIB));
+    let mut fs = Counting::new(&clock);
+    let mut flusher = flusher(1000 * MIB);
     fs.fill(&mut flusher, 100 * MIB);
     assert_eq!(flusher.next(&fs), Some(at(5)));
     for secs in (5..30).step_by(5) {
@@ -154,7 +156,8 @@ fn below_the_background_limit_nothing_is_written_before_it_is_old() {
 #[test]
 fn kupdate_writes_the_old_alone_and_rests_a_second_if_it_took_its_whole_period() {
     let clock = Cell::new(at(0));
-    let (mut fs, mut flusher) = (Counting::new(&clock), flusher(1000 * MIB));
+    let mut fs = Counting::new(&clock);
+    let mut flusher = flusher(1000 * MIB);
     fs.fill(&mut flusher, 40 * MIB);
     clock.set(at(20));
     fs.fill(&mut flusher, 30 * MIB);
@@ -170,7 +173,8 @@ fn kupdate_writes_the_old_alone_and_rests_a_second_if_it_took_its_whole_period()
 #[test]
 fn above_the_background_limit_pdflush_writes_in_rounds_until_it_is_below() {
     let clock = Cell::new(at(0));
-    let (mut fs, mut flusher) = (Counting::new(&clock), flusher(1000 * MIB));
+    let mut fs = Counting::new(&clock);
+    let mut flusher = flusher(1000 * MIB);
     // A look every 4 MiB: the one at 104 sees that the limit of 100 is passed.
     fs.fill(&mut flusher, 103 * MIB);
     assert_eq!(flusher.next(&fs), Some(at(5)));
@@ -188,7 +192,8 @@ fn above_the_background_limit_pdflush_writes_in_rounds_until_it_is_below() {
 #[test]
 fn a_writer_above_the_dirty_limit_writes_itself_and_is_looked_at_more_often() {
     let clock = Cell::new(at(0));
-    let (mut fs, mut flusher) = (Counting::new(&clock), flusher(1000 * MIB));
+    let mut fs = Counting::new(&clock);
+    let mut flusher = flusher(1000 * MIB);
     fs.fill(&mut flusher, 403 * MIB);
     assert_eq!(fs.asked, []);
     fs.fill(&mut flusher, 5 * MIB);
@@ -210,7 +215,8 @@ fn a_writer_above_the_dirty_limit_writes_itself_and_is_looked_at_more_often() {
 #[test]
 fn small_writes_count_by_the_pages_that_they_touch() {
     let clock = Cell::new(at(0));
-    let (mut fs, mut flusher) = (Counting::new(&clock), flusher(MIB));
+    let mut fs = Counting::new(&clock);
+    let mut flusher = flusher(MIB);
     fs.waiting.push_back((at(0), MIB));
     (0..15).for_each(|n| flusher.wrote(&mut fs, n * 512, 512).unwrap());
     assert_eq!(fs.asked.len(), 0);
@@ -221,7 +227,8 @@ fn small_writes_count_by_the_pages_that_they_touch() {
 #[test]
 fn work_of_the_file_systems_own_is_done_when_it_is_due_and_once() {
     let clock = Cell::new(at(0));
-    let (mut fs, mut flusher) = (Counting::new(&clock), flusher(MIB));
+    let mut fs = Counting::new(&clock);
+    let mut flusher = flusher(MIB);
     fs.due = Some(at(3));
     assert_eq!(flusher.next(&fs), Some(at(3)));
     fs.wake(&mut flusher);

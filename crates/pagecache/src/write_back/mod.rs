@@ -4,11 +4,11 @@
 //!
 //! A write puts its pages into memory, pinned, and an element ([`FlashBh`]) for each into the list
 //! `flash_bh`; the inode's length and times change at once. The timer `flash_writeback` wakes the
-//! actor [`fflush`](WriteBack::fflush), which calls `wb_flash`: it takes
-//! elements from the list until its slice of time is over or it has written as many as its
-//! threshold allows, and merges those that continue each other into one write of up to an erase
-//! block. When memory fills, the timer comes sooner and passes are longer; when it is full, the
-//! writer waits until all is written.
+//! actor [`fflush`](WriteBack::fflush), which calls `wb_flash`: it takes elements from the list
+//! until its slice of time is over or it has written as many as its threshold allows. It merges
+//! those that continue each other into one write of up to an erase block. When memory fills, the
+//! timer comes sooner and passes are longer; when it is full, the writer waits until all is
+//! written.
 //!
 //! *Promises.* The contract of [`FileSystem`]: a change is seen at once, durable behind an fsync of
 //! its file, which writes that file's elements, or a sync, which writes all. Names are never
@@ -60,13 +60,13 @@ with_defaults! {
 /// What was written for whom, in elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Deferred.
+    /// Elements that were deferred instead of written.
     pub deferred: u64,
     /// Written by the actor.
     pub fflush: u64,
     /// By writers that found the memory full.
     pub writers: u64,
-    /// By fsync, sync, unmount, and calls that do not go with what waits.
+    /// By fsync, sync, unmount, and calls that cannot run beside dirty data.
     pub synced: u64,
     /// Writes that the file system got.
     pub writes: u64,
@@ -91,7 +91,7 @@ pub struct WriteBack<F, C> {
     ahead: BTreeMap<Ino, Ahead>,
     /// When the timer `flash_writeback` fires.
     timer: Option<Time>,
-    /// References of callers.
+    /// References that callers hold, by inode.
     references: BTreeMap<Ino, u64>,
     /// Files without names, and files that we still refer to although nobody else does.
     nameless: BTreeSet<Ino>,
@@ -153,7 +153,7 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
         &mut self.fs
     }
 
-    /// Gives the file system back as it is, as a power cut would: what waits is lost.
+    /// Gives the file system back as it is, as a power cut would: dirty data is lost.
     pub fn into_inner(self) -> F {
         self.fs
     }
@@ -163,7 +163,7 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
         self.tally
     }
 
-    /// Elements that wait.
+    /// Returns the number of queued elements.
     pub fn waiting(&self) -> usize {
         self.flash_bh.len()
     }
@@ -229,7 +229,7 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
             if let Err(errno) = outcome {
                 self.failed.entry(element.ino).or_insert(errno);
             }
-            self.settle(element.ino);
+            self.mark_clean(element.ino);
         }
         self.merged = data;
         taken.map(|(_, count)| count)
@@ -269,8 +269,8 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
         Ok(())
     }
 
-    /// If nothing of a file waits any more, the file system's inode is the one that counts.
-    fn settle(&mut self, ino: Ino) {
+    /// If nothing of a file is dirty any more, the file system's inode is the one that counts.
+    fn mark_clean(&mut self, ino: Ino) {
         if self.flash_bh.has(ino) {
             return;
         }
@@ -280,7 +280,7 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
         }
     }
 
-    /// Writes all that waits, of one file or of all.
+    /// Writes all dirty data, of one file or of all.
     fn drain(&mut self, file: Option<Ino>, whom: For) {
         while self.write_next(file, whom).is_some() {}
         if self.flash_bh.len() == 0 {
@@ -288,11 +288,11 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
         }
     }
 
-    /// Drops what waits for a file that is gone.
+    /// Drops the dirty data of a removed file.
     fn drop_file(&mut self, ino: Ino) {
         self.flash_bh.cut(ino, 0);
         self.failed.remove(&ino);
-        self.settle(ino);
+        self.mark_clean(ino);
     }
 
     /// The attributes as callers see them.
@@ -353,7 +353,7 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
         };
         let statfs = self.fs.statfs()?;
         let room = statfs.available.saturating_mul(statfs.block_bytes.into());
-        // Room for nodes' heads and the file system's own needs.
+        // Space for nodes' heads and the file system's own needs.
         Ok(room / 2
             >= self
                 .flash_bh
@@ -371,7 +371,8 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
         let mut done = 0;
         while done < data.len() {
             let at = offset + done as u64;
-            let (page, start) = (at / PAGE, at % PAGE);
+            let page = at / PAGE;
+            let start = at % PAGE;
             let length = (PAGE - start).min((data.len() - done) as u64) as usize;
             let contents = match self.flash_bh.page(ino, page) {
                 Some(_) => None,
@@ -399,7 +400,7 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
     }
 
     /// What a deferred write has met.
-    fn told(&mut self, file: Option<Ino>) -> Result<(), Errno> {
+    fn reported(&mut self, file: Option<Ino>) -> Result<(), Errno> {
         let failed = match file {
             Some(ino) => self.failed.remove(&ino),
             None => core::mem::take(&mut self.failed).into_values().next(),
@@ -409,7 +410,7 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
 }
 
 impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
-    // What waits here is the routine's alone: the machine's own write-back knows nothing of it, as
+    // Dirty data here is the routine's alone: the machine's own write-back knows nothing of it, as
     // the paper's pages are dirty to nobody else.
     delegate! { [self.fs] rmdir readlink readdir getxattr listxattr dirty write_back cause }
 
@@ -431,7 +432,7 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
         if self.nameless.remove(&ino) {
             self.drop_file(ino);
         }
-        // While something waits, the file must keep its number: one reference stays ours.
+        // While something is dirty, the file must keep its number: one reference stays ours.
         let keep = u64::from(self.flash_bh.has(ino) && self.kept.insert(ino));
         if given > keep {
             self.fs.forget(ino, given - keep);
@@ -462,7 +463,7 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
                     time: attr.mtime,
                 },
             );
-            self.settle(ino);
+            self.mark_clean(ino);
         }
         Ok(self.seen(attr))
     }
@@ -522,7 +523,8 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
         let end = offset + count;
         let mut at = offset;
         while at < end {
-            let (page, into) = (at / PAGE, at % PAGE);
+            let page = at / PAGE;
+            let into = at % PAGE;
             let part = match self.flash_bh.page(ino, page) {
                 Some(data) => {
                     let length = (PAGE - into).min(end - at);
@@ -548,7 +550,8 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
     }
 
     fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno> {
-        let (end, bytes) = (offset.checked_add(data.len() as u64), data.len() as u64);
+        let end = offset.checked_add(data.len() as u64);
+        let bytes = data.len() as u64;
         let is_file = self.getattr(ino)?.kind == FileType::File;
         if !is_file || data.is_empty() || !self.may_wait(end, bytes)? {
             return self.direct(ino, offset, data, now);
@@ -568,20 +571,20 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
 
     fn fsync(&mut self, ino: Ino, what: Sync) -> Result<(), Errno> {
         self.drain(Some(ino), For::Sync);
-        self.told(Some(ino))?;
+        self.reported(Some(ino))?;
         self.fs.fsync(ino, what)
     }
 
     fn sync(&mut self) -> Result<(), Errno> {
         self.drain(None, For::Sync);
         self.fs.sync()?;
-        self.told(None)
+        self.reported(None)
     }
 
     fn unmount(&mut self) -> Result<(), Errno> {
         self.drain(None, For::Sync);
         self.fs.unmount()?;
-        self.told(None)
+        self.reported(None)
     }
 
     fn statfs(&mut self) -> Result<StatFs, Errno> {

@@ -1,7 +1,7 @@
 //! The list of deferred writes (`flash_bh`), and the pages that they pin.
 //!
 //! *Promises.* A page is here exactly while an element refers to it. Elements leave in the order in
-//! which they came; one that touches a waiting element of its page becomes part of it.
+//! which they came; one that touches a dirty element of its page becomes part of it.
 
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 use nandlab_vfs::{Ino, Time};
@@ -23,7 +23,7 @@ pub enum NodeType {
 pub struct FlashBh {
     /// What it makes of the file.
     pub node: NodeType,
-    /// The file.
+    /// The inode of the file.
     pub ino: Ino,
     /// The page's number in the file.
     pub page: u64,
@@ -31,7 +31,7 @@ pub struct FlashBh {
     pub start: u64,
     /// The byte behind the last; for a hole, bytes of the page that belong to the file.
     pub end: u64,
-    /// Since when it waits.
+    /// Since when it is dirty.
     pub since: Time,
 }
 
@@ -67,7 +67,6 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Elements.
     pub fn len(&self) -> usize {
         self.elements.len()
     }
@@ -97,7 +96,8 @@ impl Queue {
 
     /// Appends a hole: the file reaches to `limit`.
     pub fn push_hole(&mut self, ino: Ino, limit: u64, since: Time) {
-        let (page, end) = ((limit - 1) / PAGE, (limit - 1) % PAGE + 1);
+        let page = (limit - 1) / PAGE;
+        let end = (limit - 1) % PAGE + 1;
         self.append(FlashBh {
             node: NodeType::Hole,
             ino,
@@ -140,10 +140,12 @@ impl Queue {
             && start <= waiting.end
             && waiting.start <= end
         {
-            (waiting.start, waiting.end) = (waiting.start.min(start), waiting.end.max(end));
+            waiting.start = waiting.start.min(start);
+            waiting.end = waiting.end.max(end);
             return;
         }
-        (pinned.elements, pinned.last) = (pinned.elements + 1, self.next);
+        pinned.elements += 1;
+        pinned.last = self.next;
         self.append(FlashBh {
             node: NodeType::Data,
             ino,
@@ -169,26 +171,23 @@ impl Queue {
         let mut merged = self.remove(first, into)?;
         let mut count = 1;
         while merged.node == NodeType::Data {
-            let Some(place) = self
-                .files
-                .get(&merged.ino)
-                .and_then(|places| places.first())
-                .copied()
-            else {
+            let Some((place, next)) = self.next_of(&merged, bytes) else {
                 break;
             };
-            let Some(next) = self.elements.get(&place).copied() else {
-                break;
-            };
-            let goes_on = next.node == NodeType::Data && next.offset() == merged.limit();
-            if !goes_on || next.limit() - merged.offset() > bytes {
-                break;
-            }
             self.remove(place, into);
             merged.end = next.limit() - merged.page * PAGE;
             count += 1;
         }
         Some((merged, count))
+    }
+
+    /// The next element of a file that goes on where `merged` ends, within so many bytes.
+    fn next_of(&self, merged: &FlashBh, bytes: u64) -> Option<(u64, FlashBh)> {
+        let place = *self.files.get(&merged.ino)?.first()?;
+        let next = *self.elements.get(&place)?;
+        let goes_on = next.node == NodeType::Data && next.offset() == merged.limit();
+        let fits = goes_on && next.limit() - merged.offset() <= bytes;
+        fits.then_some((place, next))
     }
 
     fn remove(&mut self, place: u64, into: &mut Vec<u8>) -> Option<FlashBh> {
@@ -211,7 +210,7 @@ impl Queue {
         Some(element)
     }
 
-    /// A file ends at `size` now: what waits behind it is void, and bytes of its last page behind
+    /// A file ends at `size` now: dirty data behind it is void, and bytes of its last page behind
     /// it are zeros.
     pub fn cut(&mut self, ino: Ino, size: u64) {
         let places = self.files.get(&ino).cloned().unwrap_or_default();

@@ -194,7 +194,8 @@ fn passes_come_sooner_and_a_writer_waits_when_memory_fills() {
 #[test]
 fn an_fsync_writes_its_files_own_elements_and_no_others() {
     let (mut fs, _) = behind(Settings::default());
-    let (a, b) = (file(&mut fs, "a"), file(&mut fs, "b"));
+    let a = file(&mut fs, "a");
+    let b = file(&mut fs, "b");
     for page in 0..3 {
         fs.write(a, page * PAGE, &[1; 4096], NOW).unwrap();
         fs.write(b, page * PAGE, &[2; 4096], NOW).unwrap();
@@ -271,7 +272,7 @@ fn a_file_that_nobody_refers_to_keeps_its_number_until_it_is_written() {
 }
 
 #[test]
-fn a_refusal_behind_the_writers_back_is_told_by_the_next_fsync() {
+fn a_refusal_behind_the_writers_back_is_reported_by_the_next_fsync() {
     let (mut fs, _) = behind(Settings::default());
     let ino = file(&mut fs, "f");
     fs.write(ino, 0, &[9; 100], NOW).unwrap();

@@ -9,9 +9,9 @@ use nandlab_vfs::{Mounted, Nature, Promise, Time, Volume, VolumeError};
 /// Nothing takes time here: a pass ends with its threshold.
 #[derive(Clone, Debug)]
 pub struct Deferred<V> {
-    /// The volume.
+    /// The volume whose writes are deferred.
     pub volume: V,
-    /// The routine's settings.
+    /// The settings of the write-back routine.
     pub settings: Settings,
 }
 

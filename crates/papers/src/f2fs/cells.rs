@@ -23,11 +23,9 @@ pub const PIECE: usize = 1 << 20;
 /// A phase of a run, of either file system.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Phase {
-    /// Its name.
     pub name: &'static str,
-    /// Virtual seconds.
+    /// Virtual seconds of the phase.
     pub seconds: f64,
-    /// Calls.
     pub calls: u64,
     /// Bytes that calls read and wrote.
     pub bytes: u64,
@@ -44,7 +42,7 @@ impl Phases {
     }
 
     /// The phases that are measured: not those that prepare.
-    pub fn told(&self) -> impl Iterator<Item = &Phase> {
+    pub fn reported(&self) -> impl Iterator<Item = &Phase> {
         let prepare = [AGEING, SET_UP, "unmount"];
         self.0
             .iter()
@@ -58,7 +56,7 @@ impl Phases {
 
     /// Seconds of all phases that are measured.
     pub fn measured(&self) -> f64 {
-        self.told().map(|phase| phase.seconds).sum()
+        self.reported().map(|phase| phase.seconds).sum()
     }
 
     /// Bytes a second in the phases of this name.
@@ -99,14 +97,12 @@ pub fn phases_of(work: &Work) -> Result<Phases, PaperError> {
     Ok(Phases(phases))
 }
 
-/// F2FS at work.
 pub fn live(work: &Work, settings: &[&str]) -> Result<FilesOutcome, PaperError> {
     let mut calls = calls(work)?;
     run_unproven(&EMMC.with(settings)?, &mut *calls)
         .map_err(|error| PaperError::Run(work.key.into(), error.into()))
 }
 
-/// Its phases.
 pub fn phases(run: &FilesOutcome) -> Phases {
     let phase = |phase: &nandlab_lab::run::PhaseOutcome| Phase {
         name: phase.name,
@@ -127,7 +123,9 @@ pub fn replayed(work: &Work, settings: &[&str]) -> Result<Phases, PaperError> {
     let prepared = precondition(device, &clock, &experiment.run, &mut |_| ());
     prepared.map_err(|error| PaperError::Run(work.key.into(), error.into()))?;
     let mut phases = phases_of(work)?;
-    let (mut at, mut began, mut buffer) = (None, 0, vec![0; PIECE]);
+    let mut at = None;
+    let mut began = 0;
+    let mut buffer = vec![0; PIECE];
     for request in rival::requests(work)? {
         if let Some(number) = rival::mark(work, &request) {
             let now = clock.now();
@@ -159,7 +157,8 @@ pub fn serve(
     buffer: &mut [u8],
 ) -> Result<(), nandlab_block::BlockError> {
     let sector = u64::from(device.geometry().sector);
-    let (first, end) = (request.offset, request.offset + request.length);
+    let first = request.offset;
+    let end = request.offset + request.length;
     match request.op {
         Op::Flush => device.flush(),
         Op::Discard => device.discard(Lba(first / sector), request.length / sector),

@@ -1,4 +1,4 @@
-//! What the publication claims, judged by the runs.
+//! What the paper claims, judged by the runs.
 
 use super::cleaning::Cleaned;
 use super::devices::Served;
@@ -11,7 +11,6 @@ use super::{PhoneCell, STATES, phone, states};
 use crate::{Claim, listed, once};
 use nandlab_lab::verdict::{Sample, Verdict};
 
-/// All of them.
 pub fn all(runs: &Runs) -> Vec<Claim> {
     let mut claims = Vec::new();
     for base in 0..BASES.len() {
@@ -45,15 +44,12 @@ fn benchmarks(runs: &Runs, base: usize) -> Claim {
     )
 }
 
-/// Rows in which the publication sees F2FS 5 % or more ahead must be ahead here; in the others
-/// neither is far ahead.
+/// Rows in which the paper sees F2FS 5 % or more ahead must be ahead here; in the others neither is
+/// far ahead.
 fn on_phone(runs: &Runs, base: usize, state: usize) -> Claim {
     let cells = phone(runs, base, state);
-    let both = |cell: &PhoneCell| {
-        [cell.published, cell.here].map(|pair| PhoneCell::improvement(pair, cell.rate))
-    };
     let agrees = |cell: &PhoneCell| {
-        let [published, here] = both(cell);
+        let [published, here] = improvements(cell);
         let ratio = once(1.0 + here);
         if published >= 0.05 {
             ratio.above(1.0)
@@ -67,15 +63,20 @@ fn on_phone(runs: &Runs, base: usize, state: usize) -> Claim {
             ["phone-clean-page", "phone-aged-page"],
         ][base][state],
         format!(
-            "On the {} phone ({}) F2FS is ahead where the publication has it 5 % or more ahead, and neither is by 15 % where not",
+            "On the {} phone ({}) F2FS is ahead where the paper has it 5 % or more ahead, and neither is by 15 % where not",
             STATES[state], BASES[base].name
         ),
         Verdict::all(cells.iter().map(agrees)),
         listed(cells.iter().map(|cell| {
-            let [published, here] = both(cell).map(|better| better * 100.0);
+            let [published, here] = improvements(cell).map(|better| better * 100.0);
             format!("{} {here:+.0} % (published {published:+.0} %)", cell.key)
         })),
     )
+}
+
+/// The improvement of F2FS as published, and here.
+fn improvements(cell: &PhoneCell) -> [f64; 2] {
+    [cell.published, cell.here].map(|pair| PhoneCell::improvement(pair, cell.rate))
 }
 
 fn bimodal(runs: &Runs, threaded: bool) -> Claim {
@@ -86,7 +87,7 @@ fn bimodal(runs: &Runs, threaded: bool) -> Claim {
         "cleaning only"
     };
     let percent =
-        |runs| sample(runs, Cleaned::at_ends).told(|share| format!("{:.1} %", share * 100.0));
+        |runs| sample(runs, Cleaned::at_ends).reported(|share| format!("{:.1} %", share * 100.0));
     Claim::new(
         if threaded {
             "bimodal-adaptive"
@@ -109,7 +110,6 @@ fn bimodal(runs: &Runs, threaded: bool) -> Claim {
     )
 }
 
-/// Sections cleaned.
 fn cleaned(run: &Cleaned) -> u64 {
     run.counts.cleaned
 }
@@ -131,7 +131,8 @@ fn fewer_moved(runs: &Runs) -> Claim {
             .below(1.0)
             .if_happened(least(other, cleaned))
     });
-    let moved = [greedy, others[0], others[1]].map(|runs| sample(runs, Cleaned::moved).told(two));
+    let moved =
+        [greedy, others[0], others[1]].map(|runs| sample(runs, Cleaned::moved).reported(two));
     Claim::new(
         "fewer-moved",
         "Policies that look at age move fewer blocks than greedy",
@@ -155,7 +156,7 @@ fn rate(run: &Sustained) -> f64 {
     run.end().rate() / 1e6
 }
 
-fn told(run: &Sustained) -> String {
+fn reported(run: &Sustained) -> String {
     let steady = if run.is_steady() { "" } else { ", not steady" };
     format!("{} {:.2} MB/s{steady}", run.case.name, rate(run))
 }
@@ -174,7 +175,7 @@ fn adaptive(runs: &Runs, base: usize) -> Option<Claim> {
             BASES[base].name
         ),
         if_steady(verdict, [adaptive, cleaning]),
-        listed([adaptive, cleaning].map(told)),
+        listed([adaptive, cleaning].map(reported)),
     ))
 }
 
@@ -191,7 +192,7 @@ fn against_ext4(runs: &Runs, base: usize) -> Option<Claim> {
             BASES[base].name
         ),
         if_steady(verdict, [ours, theirs]),
-        listed([ours, theirs].map(told)),
+        listed([ours, theirs].map(reported)),
     ))
 }
 
@@ -207,7 +208,7 @@ fn compared(of: &[Served], to: &[Served]) -> (Sample, u64) {
 }
 
 fn programmed(runs: &[Served]) -> String {
-    sample(runs, Served::amplification).told(|factor| format!("{factor:.3}"))
+    sample(runs, Served::amplification).reported(|factor| format!("{factor:.3}"))
 }
 
 fn streams(runs: &Runs) -> Claim {
@@ -221,7 +222,7 @@ fn streams(runs: &Runs) -> Claim {
         format!(
             "bytes programmed for each written, 1, 2, 4, 7 streams: {}; seven against one {}",
             listed(devices.map(programmed)),
-            ratio.told(|factor| format!("{factor:.3}"))
+            ratio.reported(|factor| format!("{factor:.3}"))
         ),
     )
 }
@@ -238,8 +239,9 @@ fn aligned(runs: &Runs, threaded: bool) -> Claim {
     };
     let [with, without] = keys.map(|key| runs.device(key));
     let (ratio, happened) = compared(with, without);
-    let holes = [with, without]
-        .map(|runs| sample(runs, Served::in_holes).told(|share| format!("{:.1} %", share * 100.0)));
+    let holes = [with, without].map(|runs| {
+        sample(runs, Served::in_holes).reported(|share| format!("{:.1} %", share * 100.0))
+    });
     Claim::new(
         id,
         format!(
@@ -264,7 +266,7 @@ fn idle(runs: &Runs) -> Claim {
     };
     let [cleaner, none] = ["gaps", "gaps-no-cleaner"].map(of);
     let tail = |run: &super::idle::Waited| run.per_mille(999);
-    let told = |key: &str| sample(of(key), tail).told(|ms| format!("{ms:.1} ms"));
+    let reported = |key: &str| sample(of(key), tail).reported(|ms| format!("{ms:.1} ms"));
     Claim::new(
         "idle-cleaning",
         "Background cleaning, which runs when nothing is asked, hides cleaning: with gaps, p99.9 \
@@ -275,9 +277,9 @@ fn idle(runs: &Runs) -> Claim {
             .if_happened(least(none, |run| run.counts.cleaned)),
         format!(
             "p99.9: {} with the cleaner, {} without, {} without gaps",
-            told("gaps"),
-            told("gaps-no-cleaner"),
-            told("no-gaps")
+            reported("gaps"),
+            reported("gaps-no-cleaner"),
+            reported("no-gaps")
         ),
     )
 }

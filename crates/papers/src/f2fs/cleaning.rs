@@ -45,7 +45,7 @@ pub const POLICIES: [(&str, Policy); 3] = [
 
 /// What came of one policy.
 pub struct Cleaned {
-    /// Its name.
+    /// The name of the cleaning policy.
     pub policy: &'static str,
     /// Whether logs filled holes as well.
     pub threaded: bool,
@@ -57,7 +57,7 @@ pub struct Cleaned {
     pub asked: u64,
 }
 
-/// Classes of segments.
+/// Classes of segments by their valid blocks.
 pub const CLASSES: usize = 17;
 /// Blocks of a class.
 pub const CLASS: u16 = 32;
@@ -118,8 +118,10 @@ fn cleaned(
         ..RewritesSpec::default()
     };
     let mut calls = Blank(Box::new(Rewrites::new(spec)?));
-    let (mut player, mut now, mut before, mut asked) =
-        (Player::new(Ino::ROOT), 0u64, Counts::default(), 0);
+    let mut player = Player::new(Ino::ROOT);
+    let mut now = 0u64;
+    let mut before = Counts::default();
+    let mut asked = 0;
     while let Some(call) = calls.next() {
         if calls.phase() == "fill" {
             before = fs.counts();

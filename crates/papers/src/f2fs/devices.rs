@@ -31,7 +31,7 @@ pub struct Laid {
     threaded: bool,
 }
 
-/// Room for the open superblocks of seven streams on a small device.
+/// Space for the open superblocks of seven streams on a small device.
 const SPARE: &str = "ftl.over-provisioning=0.15";
 
 const fn laid(key: &'static str, name: &'static str, settings: Settings) -> Laid {
@@ -45,7 +45,6 @@ const fn laid(key: &'static str, name: &'static str, settings: Settings) -> Laid
     }
 }
 
-/// All of them.
 pub const DEVICES: [Laid; 10] = [
     laid("hybrid-6", "hybrid 4:4+2, 6 logs", &[]),
     Laid {
@@ -118,11 +117,10 @@ pub const JUDGED: [&str; 6] = [
 pub struct Served {
     /// Bytes that the files got.
     pub bytes: u64,
-    /// Virtual seconds.
     pub seconds: f64,
     /// What the device did.
     pub pages: Pages,
-    /// What F2FS did.
+    /// Calls and blocks that F2FS counted.
     pub counts: Counts,
     /// Bytes of a page.
     page: u64,
@@ -145,7 +143,6 @@ fn rounds(size: Size) -> u64 {
     if size == Size::Small { 4 } else { 60 }
 }
 
-/// One run.
 pub fn run(laid: &Laid, size: Size, seed: u64) -> Result<Served, PaperError> {
     ran(laid, size, seed).map_err(|error| PaperError::wrong(laid.name, error))
 }

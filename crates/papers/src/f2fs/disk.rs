@@ -14,7 +14,6 @@ pub struct Disk<'a> {
 }
 
 impl<'a> Disk<'a> {
-    /// So many bytes.
     pub fn new(device: &'a mut dyn Device, bytes: u64, trims: bool) -> Self {
         let whole = *device.geometry();
         let sectors = (bytes / u64::from(whole.sector)).min(whole.sectors);
@@ -53,7 +52,6 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Both together.
     pub fn with(&self, other: &Self) -> Self {
         Self {
             taken: self.taken + other.taken,

@@ -11,7 +11,7 @@ use super::work::{BENCHMARKS, PHONE};
 use super::{PhoneCell, STATES, phone, states};
 use crate::{BarExhibit, Drawn, Exhibit, Figure, Quantity, line};
 
-/// Everything, in the publication's order.
+/// Everything, in the paper's order.
 pub fn all(runs: &Runs) -> Vec<Exhibit> {
     let mut shown = Vec::new();
     for base in 0..BASES.len() {
@@ -72,7 +72,7 @@ fn phases(runs: &Runs, base: usize) -> Exhibit {
     for work in BENCHMARKS {
         let compared = runs.of(base, work.key);
         let mut names: Vec<&str> = Vec::new();
-        for phase in compared.f2fs.told() {
+        for phase in compared.f2fs.reported() {
             if !names.contains(&phase.name) {
                 names.push(phase.name);
             }
@@ -120,7 +120,7 @@ fn phone_table(runs: &Runs, base: usize, state: usize) -> Exhibit {
     };
     Exhibit::table(
         format!("Galaxy Nexus, {}: {}", STATES[state], BASES[base].name),
-        "ext4 / F2FS: seconds, for IOzone MB/s. The publication's seconds are those of a whole phone; here is the device's part of the part that the row names.",
+        "ext4 / F2FS: seconds, for IOzone MB/s. The paper's seconds are those of a whole phone; here is the device's part of the part that the row names.",
         ["", "published", "improvement", "here", "improvement"],
         phone(runs, base, state).iter().map(row),
     )
@@ -139,14 +139,7 @@ fn distribution(runs: &Runs) -> Exhibit {
         of: (Quantity::Count, Quantity::Count),
         series: POLICIES
             .iter()
-            .map(|(policy, _)| {
-                let run = runs.cleaning(policy, threaded);
-                let points = (0..CLASSES).map(|class| {
-                    let segments = sample(run, |run| run.segments[class] as f64);
-                    (class as f64 * f64::from(CLASS), segments.mean)
-                });
-                (policy.to_string(), points.collect())
-            })
+            .map(|(policy, _)| segment_curve(runs, policy, threaded))
             .collect(),
     };
     Exhibit::Figures(
@@ -158,25 +151,16 @@ fn distribution(runs: &Runs) -> Exhibit {
     )
 }
 
+fn segment_curve(runs: &Runs, policy: &str, threaded: bool) -> (String, Vec<(f64, f64)>) {
+    let run = runs.cleaning(policy, threaded);
+    let points = (0..CLASSES).map(|class| {
+        let segments = sample(run, |run| run.segments[class] as f64);
+        (class as f64 * f64::from(CLASS), segments.mean)
+    });
+    (policy.to_string(), points.collect())
+}
+
 fn cleaning(runs: &Runs) -> Exhibit {
-    let row = |seeds: &Vec<Cleaned>| {
-        let logging = if seeds[0].threaded {
-            ", threaded logging"
-        } else {
-            ""
-        };
-        let count = |count: fn(&Cleaned) -> u64| {
-            format!("{:.0}", sample(seeds, |run| count(run) as f64).mean)
-        };
-        vec![
-            format!("{}{logging}", seeds[0].policy),
-            count(|run| run.counts.cleaned),
-            count(|run| run.counts.moved),
-            sample(seeds, Cleaned::moved).told(|moved| format!("{moved:.3}")),
-            count(|run| run.counts.threaded),
-            sample(seeds, Cleaned::at_ends).told(|share| format!("{:.1} %", share * 100.0)),
-        ]
-    };
     Exhibit::table(
         "Cleaning: blocks moved",
         "Three files of 1 GB on 3.7 GB, scaled: 256 MB at random to all, then thirty times 256 MB \
@@ -189,8 +173,26 @@ fn cleaning(runs: &Runs) -> Exhibit {
             "blocks put into holes",
             "segments nearly empty or full",
         ],
-        runs.cleaned.iter().map(row),
+        runs.cleaned.iter().map(|seeds| cleaning_row(seeds)),
     )
+}
+
+fn cleaning_row(seeds: &[Cleaned]) -> Vec<String> {
+    let logging = if seeds[0].threaded {
+        ", threaded logging"
+    } else {
+        ""
+    };
+    let count =
+        |count: fn(&Cleaned) -> u64| format!("{:.0}", sample(seeds, |run| count(run) as f64).mean);
+    vec![
+        format!("{}{logging}", seeds[0].policy),
+        count(|run| run.counts.cleaned),
+        count(|run| run.counts.moved),
+        sample(seeds, Cleaned::moved).reported(|moved| format!("{moved:.3}")),
+        count(|run| run.counts.threaded),
+        sample(seeds, Cleaned::at_ends).reported(|share| format!("{:.1} %", share * 100.0)),
+    ]
 }
 
 /// All that write, on the same axes.
@@ -203,7 +205,7 @@ fn over_time(runs: &Runs) -> Exhibit {
             about: format!(
                 "ext4 and F2FS alike: {}. F2FS's sections are superblocks. A curve ends at the \
                  bytes written.",
-                sustained[0].amounts.told()
+                sustained[0].amounts.reported()
             ),
             x: "written at random".into(),
             y: "written".into(),
@@ -222,28 +224,6 @@ fn over_time(runs: &Runs) -> Exhibit {
 }
 
 fn sustained(runs: &Runs, base: usize) -> Exhibit {
-    let row = |run: &Sustained| {
-        let end = run.end();
-        let steady = if run.is_steady() {
-            "steady"
-        } else {
-            "not steady"
-        };
-        vec![
-            run.case.name.into(),
-            format!("{:.2}", end.rate() / 1e6),
-            steady.into(),
-            format!("{} MiB", run.written() >> 20),
-            format!("{:.2}", end.pages.taken as f64 * 4096.0 / end.bytes as f64),
-            format!(
-                "{:.2}",
-                end.pages.programmed as f64 / end.pages.taken.max(1) as f64
-            ),
-            run.moved().to_string(),
-            run.counts.threaded.to_string(),
-            run.counts.cleaned.to_string(),
-        ]
-    };
     Exhibit::table(
         format!("Sustained random write: {}", BASES[base].name),
         "MB/s of the last three windows. Steady: these differ by at most 5 %, and the translation \
@@ -259,8 +239,31 @@ fn sustained(runs: &Runs, base: usize) -> Exhibit {
             "blocks in holes",
             "sections cleaned",
         ],
-        runs.sustained[base].iter().map(row),
+        runs.sustained[base].iter().map(sustained_row),
     )
+}
+
+fn sustained_row(run: &Sustained) -> Vec<String> {
+    let end = run.end();
+    let steady = if run.is_steady() {
+        "steady"
+    } else {
+        "not steady"
+    };
+    vec![
+        run.case.name.into(),
+        format!("{:.2}", end.rate() / 1e6),
+        steady.into(),
+        format!("{} MiB", run.written() >> 20),
+        format!("{:.2}", end.pages.taken as f64 * 4096.0 / end.bytes as f64),
+        format!(
+            "{:.2}",
+            end.pages.programmed as f64 / end.pages.taken.max(1) as f64
+        ),
+        run.moved().to_string(),
+        run.counts.threaded.to_string(),
+        run.counts.cleaned.to_string(),
+    ]
 }
 
 fn device_bars(runs: &Runs) -> Exhibit {
@@ -285,7 +288,7 @@ fn devices(runs: &Runs) -> Exhibit {
         vec![
             laid.name.into(),
             format!("{:.1}", sample(seeds, |run| run.seconds).mean),
-            sample(seeds, Served::amplification).told(|factor| format!("{factor:.3}")),
+            sample(seeds, Served::amplification).reported(|factor| format!("{factor:.3}")),
             format!("{:.0}", sample(seeds, |run| run.pages.moved as f64).mean),
             format!("{:.1} %", sample(seeds, Served::in_holes).mean * 100.0),
             format!("{:.0}", sample(seeds, |run| run.counts.cleaned as f64).mean),
@@ -309,22 +312,6 @@ fn devices(runs: &Runs) -> Exhibit {
 }
 
 fn idle(runs: &Runs) -> Exhibit {
-    let row = |(pauses, seeds): (&Pauses, &Vec<Waited>)| {
-        let ms =
-            |figure: &dyn Fn(&Waited) -> f64| sample(seeds, figure).told(|ms| format!("{ms:.1}"));
-        let count = |count: fn(&Waited) -> u64| {
-            format!("{:.0}", sample(seeds, |run| count(run) as f64).mean)
-        };
-        vec![
-            pauses.name.into(),
-            ms(&|run| run.per_mille(500)),
-            ms(&|run| run.per_mille(990)),
-            ms(&|run| run.per_mille(999)),
-            ms(&Waited::longest),
-            count(|run| run.counts.cleaned),
-            count(|run| run.counts.cleaned_background),
-        ]
-    };
     Exhibit::table(
         "Cleaning in gaps",
         "Bursts of 8 MiB: 4 KiB at random and an fsync, each; 396 MiB of files on 768 MiB, page \
@@ -339,8 +326,24 @@ fn idle(runs: &Runs) -> Exhibit {
             "sections cleaned while a write waits",
             "in the background",
         ],
-        PAUSES.iter().zip(&runs.idle).map(row),
+        PAUSES.iter().zip(&runs.idle).map(idle_row),
     )
+}
+
+fn idle_row((pauses, seeds): (&Pauses, &Vec<Waited>)) -> Vec<String> {
+    let ms =
+        |figure: &dyn Fn(&Waited) -> f64| sample(seeds, figure).reported(|ms| format!("{ms:.1}"));
+    let count =
+        |count: fn(&Waited) -> u64| format!("{:.0}", sample(seeds, |run| count(run) as f64).mean);
+    vec![
+        pauses.name.into(),
+        ms(&|run| run.per_mille(500)),
+        ms(&|run| run.per_mille(990)),
+        ms(&|run| run.per_mille(999)),
+        ms(&Waited::longest),
+        count(|run| run.counts.cleaned),
+        count(|run| run.counts.cleaned_background),
+    ]
 }
 
 fn tree_bars(runs: &Runs) -> Exhibit {

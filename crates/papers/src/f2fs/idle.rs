@@ -32,7 +32,6 @@ pub struct Pauses {
     has_cleaner: bool,
 }
 
-/// All of them.
 pub const PAUSES: [Pauses; 3] = [
     Pauses {
         key: "no-gaps",
@@ -59,7 +58,7 @@ pub const PAUSES: [Pauses; 3] = [
 pub struct Waited {
     /// Times of all writes with their fsyncs, ascending, ns.
     times: Vec<Nanos>,
-    /// What F2FS did.
+    /// Calls and blocks that F2FS counted.
     pub counts: Counts,
 }
 
@@ -76,7 +75,6 @@ impl Waited {
     }
 }
 
-/// One run.
 pub fn run(pauses: &Pauses, size: Size, seed: u64) -> Result<Waited, PaperError> {
     ran(pauses, size, seed).map_err(|error| PaperError::wrong(pauses.name, error))
 }

@@ -60,7 +60,6 @@ pub const PUBLISHED: [[[f64; 2]; 5]; 2] = [
 /// The states of the phone.
 pub const STATES: [&str; 2] = ["clean", "aged"];
 
-/// Runs everything.
 pub fn reproduce(watch: Watch<'_>, size: Size) -> Result<Found, PaperError> {
     let runs = Runs::all(watch, size)?;
     Ok(Found {
@@ -75,18 +74,18 @@ pub fn reproduce(watch: Watch<'_>, size: Size) -> Result<Found, PaperError> {
 pub struct PhoneCell {
     /// Its name in ids.
     pub key: &'static str,
-    /// What was run, and which part of the publication's row that is.
+    /// What was run, and which part of the paper's row that is.
     pub what: &'static str,
     /// Seconds or MB/s, of ext4 and of F2FS, as published.
     pub published: [f64; 2],
-    /// And here.
+    /// The two values measured here.
     pub here: [f64; 2],
-    /// More is better.
+    /// Whether a greater value is better.
     pub rate: bool,
 }
 
 impl PhoneCell {
-    /// "Improv.": by which share F2FS is better, as the publication counts.
+    /// "Improv.": by which share F2FS is better, as the paper counts.
     pub fn improvement([ext4, f2fs]: [f64; 2], rate: bool) -> f64 {
         if rate {
             f2fs / ext4 - 1.0

@@ -14,7 +14,7 @@ use std::io::Read;
 
 /// Bytes from one mark to the next.
 pub const MARK_BYTES: u64 = 1 << 20;
-/// The most marks.
+/// The most marks that an array holds.
 pub const MARKS: u64 = 64;
 
 /// Where the program reads to say that a phase of this number, from 0, begins.

@@ -1,4 +1,4 @@
-//! All runs of the publication.
+//! All runs of the paper.
 
 use super::cells::{self, Phases};
 use super::cleaning::{self, Cleaned};
@@ -32,7 +32,7 @@ const fn case(key: &'static str, name: &'static str, system: System, trims: bool
 const ADAPTIVE: System = way(true, InPlace::Never);
 const CLEANING: System = way(false, InPlace::Never);
 
-/// Who writes at random: ext4 first, then the ways in which F2FS makes room.
+/// Who writes at random: ext4 first, then the ways in which F2FS frees space.
 pub const WRITERS: [Case; 7] = [
     case("ext4", "ext4", System::Ext4, true),
     case(
@@ -83,18 +83,15 @@ pub const PAGE_BASE: usize = 1;
 
 /// The same work on both file systems.
 pub struct Compared {
-    /// The work.
     pub work: Work,
     /// On which of [`BASES`].
     pub base: usize,
-    /// F2FS.
     pub f2fs: Phases,
-    /// ext4.
     pub ext4: Phases,
 }
 
 impl Compared {
-    /// How much more ext4 takes, as a share: the publication's "Improv.".
+    /// How much more ext4 takes, as a share: the paper's "Improv.".
     pub fn improvement(&self) -> f64 {
         self.ext4.measured() / self.f2fs.measured() - 1.0
     }
@@ -146,7 +143,6 @@ fn by_seed<T: Sync, R: Send>(
 }
 
 impl Runs {
-    /// Runs everything.
     pub fn all(watch: Watch<'_>, size: Size) -> Result<Self, PaperError> {
         let works: Vec<Work> = Work::compared().collect();
         let seeds = if size == Size::Small { 1 } else { SEEDS as u64 };

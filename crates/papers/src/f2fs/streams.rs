@@ -1,7 +1,7 @@
 //! Streams of calls made of others: without contents, one after the other, two at once.
 //!
-//! The devices of this publication are large and nothing of what it reports depends on the bytes:
-//! files hold zeros, for which neither chip nor disk takes memory.
+//! The devices of this paper are large and nothing of what it reports depends on the bytes: files
+//! hold zeros, for which neither chip nor disk takes memory.
 
 use nandlab_workload::files::{Contents, FileCall, FileCalls, FileId, Look};
 
@@ -29,7 +29,6 @@ pub enum How {
 }
 
 impl Both {
-    /// The two.
     pub fn new(first: Box<dyn FileCalls>, second: Box<dyn FileCalls>, how: How) -> Self {
         Self {
             first,

@@ -24,7 +24,6 @@ pub const UPDATES: u64 = 256;
 /// Where in a file updates fall.
 #[derive(Clone, Copy, Debug)]
 pub struct Depth {
-    /// Its name.
     pub name: &'static str,
     /// Pointer blocks between inode and data.
     pub levels: u32,

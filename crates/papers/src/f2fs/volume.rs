@@ -58,14 +58,12 @@ pub fn options() -> Options {
 
 /// A mounted volume, and the program that works on it.
 pub struct Volume<'a> {
-    /// The file system.
     pub fs: F2fs<Disk<'a>>,
     player: Player,
     clock: Clock,
 }
 
 impl<'a> Volume<'a> {
-    /// A new volume.
     pub fn new(
         mut disk: Disk<'a>,
         (format, options): (&Format, Options),

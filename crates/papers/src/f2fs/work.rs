@@ -1,7 +1,6 @@
-//! What the publication ran, as streams of calls that file systems here and in a guest are given
-//! alike.
+//! What the paper ran, as streams of calls that file systems here and in a guest are given alike.
 //!
-//! Sizes are ours wherever the publication has none; its devices are larger by [`SCALE`].
+//! Sizes are ours wherever the paper has none; its devices are larger by [`SCALE`].
 
 use super::streams::{Blank, Both, How};
 use nandlab_workload::SpecError;
@@ -18,7 +17,7 @@ use nandlab_workload::rollback::{Rollback, RollbackSpec};
 pub const SCALE: u64 = 4;
 /// Bytes of the partition: 12 GB, scaled.
 const PARTITION: u64 = PUBLISHED_PARTITION / SCALE;
-/// As published.
+/// Bytes of the paper's partition.
 const PUBLISHED_PARTITION: u64 = 12 << 30;
 /// Bytes of the longest request that F2FS sends to the device.
 pub const REQUEST: u64 = 512 << 10;
@@ -40,7 +39,7 @@ pub const AGEING: &str = "ageing";
 /// What programs do before and between what they measure.
 pub const SET_UP: &str = "set-up";
 
-/// A run.
+/// A workload of the paper with its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
     /// Its name, in ids and of its recorded requests.
@@ -182,7 +181,7 @@ impl Work {
         }
     }
 
-    /// Its stream.
+    /// Opens the stream of file calls.
     pub fn open(&self) -> Result<Box<dyn FileCalls>, SpecError> {
         let calls: Box<dyn FileCalls> = match self.make {
             Make::FsMark => Box::new(FsMark::new(FsMarkSpec {

@@ -11,7 +11,7 @@ const EXPERIMENT: Described = described!("ftl-study/table-1.toml");
 /// A translation layer of the study; its key is its name in `[published]` too.
 pub type Layer = Variant;
 
-/// The publications of these layers know no static wear levelling.
+/// The papers of these layers know no static wear levelling.
 const UNLEVELLED: &str = "ftl.wear-threshold=0";
 
 /// The three of Table 1.
@@ -29,7 +29,7 @@ pub const TABLE_1: [Layer; 3] = [
     variant("bast", "log block (BAST)", &["ftl.scheme=bast", UNLEVELLED]),
     variant("fast", "FAST", &["ftl.scheme=fast", UNLEVELLED]),
 ];
-/// Those and more.
+/// The layers of the paper, and ours.
 pub const LAYERS: [Layer; 6] = [
     TABLE_1[0],
     TABLE_1[1],
@@ -48,19 +48,17 @@ pub struct Study {
     published: Vec<(String, f64)>,
 }
 
-/// One run.
+/// The figures of one layer under one trace.
 pub struct Cell {
-    /// Its layer.
     pub layer: Layer,
     /// Metadata goes to flash.
     pub hot: bool,
     /// What came of it.
     pub run: FilesOutcome,
-    /// Seconds.
+    /// Virtual seconds without the processor.
     pub bare: f64,
 }
 
-/// All runs.
 pub struct Cells {
     cells: Vec<Cell>,
     /// Seconds that the board takes for each sector written, beyond what is declared.
@@ -80,7 +78,6 @@ struct Seeded {
 pub const BOARD: &str = "board: time for each sector written, beyond all of these";
 
 impl Study {
-    /// Reads the experiment.
     pub fn new() -> Result<Self, PaperError> {
         let published = EXPERIMENT.with([""; 0])?.published;
         Ok(Self { published })
@@ -186,7 +183,6 @@ fn seeded(layer: &Layer, seed: usize) -> Result<Seeded, PaperError> {
 }
 
 impl Cells {
-    /// Every cell.
     pub fn all(&self) -> &[Cell] {
         &self.cells
     }

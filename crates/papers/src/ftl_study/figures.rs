@@ -21,10 +21,7 @@ pub fn figure_2(cells: &Cells) -> Exhibit {
         series: run
             .writes
             .points()
-            .map(|(region, points)| {
-                let point = |(write, sector): &(u64, u64)| (*write as f64, *sector as f64);
-                (region.to_string(), points.iter().map(point).collect())
-            })
+            .map(|(region, points)| (region.to_string(), points.iter().map(dot).collect()))
             .collect(),
     };
     let cool = &cells.of(&TABLE_1[1], false).run;
@@ -33,6 +30,10 @@ pub fn figure_2(cells: &Cells) -> Exhibit {
         scatter("(b) metadata in NVRAM", cool),
     ];
     Exhibit::Figures("Figure 2: write reference pattern".into(), plots)
+}
+
+fn dot((write, sector): &(u64, u64)) -> (f64, f64) {
+    (*write as f64, *sector as f64)
 }
 
 /// Sector writes by region.

@@ -182,7 +182,9 @@ fn claims(cells: &Cells, sweeps: &sweeps::Sweeps) -> Vec<Claim> {
                 options and places of the partition, FAST is the slower in {slower} of {of}",
                 bast.0,
                 fast.0,
-                cells.fast_over_bast().told(|ratio| format!("{ratio:.3}"))
+                cells
+                    .fast_over_bast()
+                    .reported(|ratio| format!("{ratio:.3}"))
             ),
         ),
         misses_switches(cells),
@@ -223,7 +225,7 @@ fn misses_switches(cells: &Cells) -> Claim {
         tenths as many or fewer",
         ratio.map_or(Verdict::Undecided, |ratio| ratio.below(0.9)),
         ratio.map_or("no switch merges".into(), |ratio| {
-            let words = ratio.told(|ratio| format!("{ratio:.3}"));
+            let words = ratio.reported(|ratio| format!("{ratio:.3}"));
             format!("FAST's over the log-block scheme's, metadata on flash: {words}")
         }),
     )

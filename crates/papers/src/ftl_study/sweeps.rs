@@ -33,7 +33,6 @@ const FAST: [(&str, Settings); 4] = [
     ),
 ];
 
-/// NFTL's.
 const NFTL: [(&str, Settings); 4] = [
     (
         "longest chain, verified (Linux)",
@@ -78,7 +77,7 @@ struct Served {
 pub struct Sweeps {
     /// For each place: BAST, and FAST with each of its options, in seconds.
     places: Vec<[f64; 1 + FAST.len()]>,
-    /// Their switch merges.
+    /// Switch merges of each FAST variant.
     switches: Vec<[u64; 1 + FAST.len()]>,
     /// FAST over BAST as published.
     published: Option<f64>,
@@ -87,9 +86,9 @@ pub struct Sweeps {
     cached: Vec<Served>,
 }
 
-/// Runs the sweeps.
 pub fn run(study: &Study, cells: &Cells, watch: Watch<'_>) -> Result<Sweeps, PaperError> {
-    let (mut wanted, [nftl, bast, fast]) = (Vec::new(), TABLE_1);
+    let mut wanted = Vec::new();
+    let [nftl, bast, fast] = TABLE_1;
     let on = |layer: &Layer, options: Settings, more: &[String]| -> Vec<String> {
         let fixed = layer.settings.iter().chain(options);
         let fixed = fixed.map(ToString::to_string);
@@ -158,7 +157,6 @@ impl Sweeps {
         )
     }
 
-    /// Tables.
     pub fn exhibits(&self) -> Vec<Exhibit> {
         vec![
             self.cache(),

@@ -108,7 +108,7 @@ const ON_FAT: [&str; 5] = [
 const DEFERRED: &str = "write-back.deferred=true";
 const MERGED: &str = "write-back.merge=128 KiB";
 
-/// Which run.
+/// Names one run of the study.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Place {
     /// Length of the file.
@@ -119,16 +119,16 @@ pub struct Place {
     pub what: What,
 }
 
-/// See [`Place`].
+/// The setting that a run varies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum What {
     /// One of [`SYSTEMS`], with one of [`OPTIONS`] or as the paper has it.
     System(usize, Option<usize>),
-    /// One of [`ELSEWHERE`].
+    /// One run of [`ELSEWHERE`].
     Elsewhere(usize),
 }
 
-/// One run.
+/// The outcome of one run.
 pub struct Cell(pub FilesOutcome);
 
 impl Cell {
@@ -141,7 +141,7 @@ impl Cell {
             .map(|latency| latency.ns)
     }
 
-    /// Their mean, ns.
+    /// Returns the mean latency in nanoseconds.
     pub fn mean(&self, op: Op) -> f64 {
         let (sum, count) = self.latencies(op).fold((0.0, 0.0), |(sum, count), ns| {
             (sum + ns as f64, count + 1.0)
@@ -149,7 +149,7 @@ impl Cell {
         sum / count
     }
 
-    /// The longest, ns.
+    /// Returns the longest latency in nanoseconds.
     pub fn longest(&self, op: Op) -> u64 {
         self.latencies(op).max().unwrap_or(0)
     }
@@ -166,11 +166,10 @@ impl Cell {
     }
 }
 
-/// All runs.
+/// The outcomes of all runs.
 pub struct Cells(Runs<Place, Cell>);
 
 impl Cells {
-    /// Runs everything.
     pub fn run(watch: Watch<'_>) -> Result<Self, PaperError> {
         let figures = SIZES
             .iter()
@@ -209,7 +208,6 @@ impl Cells {
         })
     }
 
-    /// Any run.
     pub fn at(&self, place: Place) -> &Cell {
         self.0.of(&place)
     }

@@ -167,11 +167,9 @@ fn claims(cells: &Cells) -> Vec<Claim> {
             below / all
         })
         .collect();
-    let (ext2, jffs2, wb) = (
-        means(cells, EXT2, 4096),
-        means(cells, JFFS2, 4096),
-        means(cells, WB, 4096),
-    );
+    let ext2 = means(cells, EXT2, 4096);
+    let jffs2 = means(cells, JFFS2, 4096);
+    let wb = means(cells, WB, 4096);
     let spread = |values: &[f64]| {
         let (least, most) = range(values);
         most / least

@@ -71,7 +71,6 @@ pub const TABLE: [Part; 3] = [
 ];
 
 impl Part {
-    /// Latencies by class.
     pub fn classify(&self, latencies: impl Iterator<Item = u64>) -> [u32; CLASSES] {
         let mut counts = [0; CLASSES];
         for ns in latencies {

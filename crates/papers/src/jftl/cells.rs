@@ -69,9 +69,9 @@ const RECORDS: [u64; 11] = {
 /// A benchmark of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bench {
-    /// Figure 7.
+    /// Bonnie, as in figure 7.
     Bonnie,
-    /// Figure 8.
+    /// IOzone, as in figure 8.
     Iozone,
 }
 
@@ -117,7 +117,6 @@ impl Bench {
         }
     }
 
-    /// Its experiment.
     pub fn described(self) -> Described {
         match self {
             Self::Bonnie => BONNIE,
@@ -126,7 +125,7 @@ impl Bench {
     }
 }
 
-/// One run.
+/// The outcome of one run.
 pub struct Cell(pub FilesOutcome);
 
 impl Cell {
@@ -177,30 +176,12 @@ pub const LOOKED_AT: [(Bench, u64); 2] = [(Bench::Bonnie, 16 << 20), (Bench::Ioz
 /// otherwise (none in the figures), how the volume was mounted.
 type Place = (Bench, u64, Option<usize>, Variant);
 
-/// All runs.
+/// The outcomes of all runs.
 pub struct Cells(Runs<Place, Cell>);
 
 impl Cells {
-    /// Runs everything.
     pub fn run(watch: Watch<'_>) -> Result<Self, PaperError> {
-        let figures = [Bench::Bonnie, Bench::Iozone]
-            .into_iter()
-            .flat_map(|bench| {
-                bench
-                    .points()
-                    .iter()
-                    .map(move |point| (bench, *point, None))
-            });
-        let open = LOOKED_AT.into_iter().flat_map(|(bench, point)| {
-            let fits = move |option: &usize| bench == Bench::Iozone || !OPTIONS[*option].2;
-            (0..OPTIONS.len())
-                .filter(fits)
-                .map(move |option| (bench, point, Some(option)))
-        });
-        let mut wanted: Vec<Place> = figures
-            .chain(open)
-            .flat_map(|(bench, point, option)| MODES.map(|mode| (bench, point, option, mode)))
-            .collect();
+        let mut wanted = wanted();
         wanted.sort_by_key(|(bench, point, ..)| (*bench != Bench::Bonnie, u64::MAX - point));
         Ok(Self(Runs::all(wanted, (watch, "cells"), cell)?))
     }
@@ -223,6 +204,28 @@ impl Cells {
             .map(|point| self.of(bench, *point, mode).bandwidth(phase))
             .collect()
     }
+}
+
+/// The cells of both figures, and of all options where they are looked at.
+fn wanted() -> Vec<Place> {
+    let figures = [Bench::Bonnie, Bench::Iozone]
+        .into_iter()
+        .flat_map(|bench| {
+            bench
+                .points()
+                .iter()
+                .map(move |point| (bench, *point, None))
+        });
+    let open = LOOKED_AT.into_iter().flat_map(|(bench, point)| {
+        let fits = move |option: &usize| bench == Bench::Iozone || !OPTIONS[*option].2;
+        (0..OPTIONS.len())
+            .filter(fits)
+            .map(move |option| (bench, point, Some(option)))
+    });
+    figures
+        .chain(open)
+        .flat_map(|(bench, point, option)| MODES.map(|mode| (bench, point, option, mode)))
+        .collect()
 }
 
 fn cell((bench, point, option, mode): &Place) -> Result<Cell, PaperError> {

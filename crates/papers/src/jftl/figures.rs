@@ -28,20 +28,24 @@ pub fn figure(cells: &Cells, bench: Bench) -> Exhibit {
         of: (Quantity::Memory, Quantity::Rate),
         series: MODES[..PUBLISHED]
             .iter()
-            .map(|mode| {
-                let points = bench
-                    .points()
-                    .iter()
-                    .zip(cells.curve(bench, phase, mode))
-                    .map(|(x, y)| (*x as f64, y));
-                (mode.name.to_string(), points.collect())
-            })
+            .map(|mode| curve(cells, bench, phase, mode))
             .collect(),
     };
     Exhibit::Figures(
         format!("Figure {}: {bench}", bench.figure()),
         bench.phases().map(plot).into(),
     )
+}
+
+fn curve(
+    cells: &Cells,
+    bench: Bench,
+    phase: &str,
+    mode: &crate::runs::Variant,
+) -> (String, Vec<(f64, f64)>) {
+    let points = bench.points().iter().zip(cells.curve(bench, phase, mode));
+    let points = points.map(|(x, y)| (*x as f64, y));
+    (mode.name.to_string(), points.collect())
 }
 
 /// The same as numbers.
@@ -178,7 +182,8 @@ pub fn open(cells: &Cells) -> Exhibit {
 /// How long the flash lasts by mode: a block dies of erases, and these come of programs.
 pub fn wear(cells: &Cells) -> Exhibit {
     let row = |(at, with): (usize, usize)| {
-        let (copy, remap) = (&MODES[at], &MODES[with]);
+        let copy = &MODES[at];
+        let remap = &MODES[with];
         let of = |bench: Bench, mode: &Variant| {
             amplification(cells.of(bench, *bench.points().last().unwrap_or(&0), mode))
         };

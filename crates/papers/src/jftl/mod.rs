@@ -39,10 +39,8 @@ fn mean(values: &[f64]) -> f64 {
 
 /// Bandwidths of one mode over those of another, along a figure.
 fn ratios(cells: &Cells, bench: Bench, phase: &str, upper: usize, lower: usize) -> Vec<f64> {
-    let (upper, lower) = (
-        cells.curve(bench, phase, &MODES[upper]),
-        cells.curve(bench, phase, &MODES[lower]),
-    );
+    let upper = cells.curve(bench, phase, &MODES[upper]);
+    let lower = cells.curve(bench, phase, &MODES[lower]);
     upper.iter().zip(lower).map(|(a, b)| a / b).collect()
 }
 
@@ -96,7 +94,8 @@ fn on_ratio(
     plots: impl Iterator<Item = (Bench, &'static str, &'static str)>,
     good: impl Fn(f64) -> bool,
 ) -> Claim {
-    let (mut holds, mut evidence) = (true, Vec::new());
+    let mut holds = true;
+    let mut evidence = Vec::new();
     for (bench, phase, title) in plots {
         let found = ratios(cells, bench, phase, upper, lower);
         let (low, high) = range(&found);
@@ -115,7 +114,8 @@ fn on_spread(
     modes: &[usize],
     good: impl Fn(f64) -> bool,
 ) -> Claim {
-    let (mut holds, mut evidence) = (true, Vec::new());
+    let mut holds = true;
+    let mut evidence = Vec::new();
     for (bench, phase) in plots {
         let spread = |mode: &usize| {
             let (low, high) = range(&cells.curve(*bench, phase, &MODES[*mode]));

@@ -70,12 +70,11 @@ pub const LARGE: [u32; 4] = [4096, 16_384, 65_536, 262_144];
 /// Changes that a detach which never came leaves to the log.
 const CHANGES: u32 = 150;
 
-/// A device.
+/// The size of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Of 4 MiB with pages of 16 KiB, not of 128 KiB with pages of 2 KiB.
     pub large: bool,
-    /// Erase blocks.
     pub blocks: u32,
 }
 
@@ -89,7 +88,7 @@ impl Size {
         SMALL.map(small).to_vec()
     }
 
-    /// Devices beyond it.
+    /// Returns the sizes beyond those of the paper.
     pub fn large() -> Vec<Self> {
         let large = |blocks| Self {
             large: true,
@@ -98,7 +97,6 @@ impl Size {
         LARGE.map(large).to_vec()
     }
 
-    /// Bytes of flash.
     pub fn bytes(self) -> u64 {
         u64::from(self.blocks) << if self.large { 22 } else { 17 }
     }
@@ -113,10 +111,10 @@ impl Size {
     }
 }
 
-/// An attach.
+/// The cost of one attach.
 #[derive(Clone, Copy, Debug)]
 pub struct Attach {
-    /// What was counted.
+    /// The operations that the attach took.
     pub cost: AttachCost,
     /// Time of flash and driver, ns.
     pub flash: Nanos,
@@ -134,7 +132,7 @@ impl Attach {
 /// A device attached twice.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell {
-    /// After a detach.
+    /// The attach after a clean detach.
     pub clean: Attach,
     /// After changes and no detach.
     pub unclean: Attach,
@@ -162,7 +160,6 @@ impl Attaches {
         Ok(Self(Runs::all(wanted, (watch, "attaches"), one)?))
     }
 
-    /// One of them.
     pub fn of(&self, way: usize, size: Size) -> &Cell {
         self.0.of(&(way, size))
     }
@@ -185,12 +182,18 @@ impl Attaches {
             .iter()
             .map(|size| ((size.bytes() as f64).ln(), of(self.of(way, *size)).ln()))
             .collect();
-        let count = points.len() as f64;
-        let mean = |at: fn(&(f64, f64)) -> f64| points.iter().map(at).sum::<f64>() / count;
-        let (x, y) = (mean(|p| p.0), mean(|p| p.1));
-        let covariance: f64 = points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum();
-        covariance / points.iter().map(|p| (p.0 - x).powi(2)).sum::<f64>()
+        slope(&points)
     }
+}
+
+/// The slope of the line of least squares.
+fn slope(points: &[(f64, f64)]) -> f64 {
+    let count = points.len() as f64;
+    let mean = |at: fn(&(f64, f64)) -> f64| points.iter().map(at).sum::<f64>() / count;
+    let x = mean(|p| p.0);
+    let y = mean(|p| p.1);
+    let covariance: f64 = points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum();
+    covariance / points.iter().map(|p| (p.0 - x).powi(2)).sum::<f64>()
 }
 
 /// Half of a device's logical blocks hold a page each; on large ones a sixteenth.

@@ -147,7 +147,8 @@ pub fn growth(attaches: &Attaches) -> Exhibit {
         let of = |sizes: &[Size], of: &dyn Fn(&Cell) -> f64| {
             format!("{:.2}", attaches.exponent(way, sizes, of))
         };
-        let (small, large) = (Size::small(), Size::large());
+        let small = Size::small();
+        let large = Size::large();
         vec![
             WAYS[way].name.to_string(),
             of(&small, &|cell| cell.clean.cost.page_reads as f64),
@@ -214,7 +215,7 @@ pub fn table(cells: &Cells) -> Exhibit {
                 String::new()
             }
         };
-        let here = (0..SYSTEMS.len()).map(|system| cells.rate(system, phase).told(rate));
+        let here = (0..SYSTEMS.len()).map(|system| cells.rate(system, phase).reported(rate));
         line(*name, [UBI, UBIL].map(published).into_iter().chain(here))
     };
     let heads = ["", "published: UBI", "published: UBIL"]
@@ -251,7 +252,8 @@ pub fn work(cells: &Cells) -> Exhibit {
 
 /// What a page of data takes longer on UBIL, and the operations that make it so.
 pub fn difference(cells: &Cells, chip: &ChipSpec) -> Exhibit {
-    let (timing, page) = (&chip.timing, chip.geometry.page);
+    let timing = &chip.timing;
+    let page = chip.geometry.page;
     let transfer = u64::from(page + timing.oob_bus_bytes) * timing.bus_ps_per_byte / 1000;
     let [program, read, erase] = [
         timing.program_ns + transfer,
@@ -298,24 +300,19 @@ pub fn difference(cells: &Cells, chip: &ChipSpec) -> Exhibit {
 pub fn open(cells: &Cells) -> Exhibit {
     let row = |name: &str, option: Option<usize>| {
         let values = PHASES.iter().map(|(phase, _)| {
-            let of = |system: usize| {
-                cells
-                    .at(system, option)
-                    .unwrap_or_else(|| cells.of(system))
-                    .rate(phase)
-            };
+            let ubi = rate_of(cells, UBI, option, phase);
+            let ubil = rate_of(cells, UBIL, option, phase);
             format!(
                 "{} / {} / {:+.1} %",
-                rate(of(UBI)),
-                rate(of(UBIL)),
-                (of(UBIL) / of(UBI) - 1.0) * 100.0
+                rate(ubi),
+                rate(ubil),
+                (ubil / ubi - 1.0) * 100.0
             )
         });
         line(name, values)
     };
-    let options = OPTIONS
-        .iter()
-        .enumerate()
+    let options = (0..)
+        .zip(&OPTIONS)
         .map(|(at, (name, _))| row(name, Some(at)));
     let names = PHASES.iter().map(|(_, name)| name.to_string());
     Exhibit::table(
@@ -324,4 +321,10 @@ pub fn open(cells: &Cells) -> Exhibit {
         line("", names),
         [row("as in the table", None)].into_iter().chain(options),
     )
+}
+
+/// The rate with an option, or as in the table where the option does not concern the system.
+fn rate_of(cells: &Cells, system: usize, option: Option<usize>, phase: &str) -> f64 {
+    let cell = cells.at(system, option);
+    cell.unwrap_or_else(|| cells.of(system)).rate(phase)
 }

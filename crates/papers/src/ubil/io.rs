@@ -5,7 +5,6 @@ use crate::runs::{Described, Runs, Settings, Variant, Watch, described, variant}
 use nandlab_lab::run::{FilesOutcome, PhaseOutcome};
 use nandlab_lab::verdict::Sample;
 
-/// The experiment.
 pub const IOZONE: Described = described!("ubil/iozone.toml");
 
 const LOG: &str = "ubi.attach=ubil";
@@ -76,10 +75,10 @@ pub const OPTIONS: [(&str, Settings); 7] = [
 /// Which run: the system, what is chosen otherwise, and the seed.
 type Place = (usize, Option<usize>, usize);
 
-/// One run.
+/// The outcome of one run.
 pub struct Cell(FilesOutcome);
 
-/// All runs.
+/// The outcomes of all runs.
 pub struct Cells(Runs<Place, Cell>);
 
 impl Cell {
@@ -87,7 +86,6 @@ impl Cell {
         self.0.named(name).next()
     }
 
-    /// Bytes a second.
     pub fn rate(&self, phase: &str) -> f64 {
         self.phase(phase)
             .and_then(PhaseOutcome::bandwidth)
@@ -112,7 +110,6 @@ impl Cell {
 }
 
 impl Cells {
-    /// Runs everything.
     pub fn run(watch: Watch<'_>) -> Result<Self, PaperError> {
         let seeds = |system: usize| if system < COMPARED { SEEDS } else { 1 };
         let plain = (0..SYSTEMS.len())

@@ -174,14 +174,16 @@ fn on_rates(cells: &Cells, system: usize, at: usize) -> [Claim; 3] {
     let over = |phase: usize| cells.over_ubi(system, PHASES[phase].0);
     let change = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
     let list = |phases: &[usize]| {
-        let told = |phase: &usize| format!("{} {}", PHASES[*phase].1, over(*phase).told(change));
-        listed(phases.iter().map(told))
+        let reported =
+            |phase: &usize| format!("{} {}", PHASES[*phase].1, over(*phase).reported(change));
+        listed(phases.iter().map(reported))
     };
     let published = |phase: usize| {
         let [ubi, ubil] = TABLE[phase];
         format!("{} {}", PHASES[phase].1, change(ubil / ubi))
     };
-    let (reads, writes) = ([0, 2, 4], [1, 3]);
+    let reads = [0, 2, 4];
+    let writes = [1, 3];
     let all: Vec<usize> = (0..PHASES.len()).collect();
     let verdict = |phases: &[usize], of: &dyn Fn(Sample) -> Verdict| {
         Verdict::all(phases.iter().map(|phase| of(over(*phase))))

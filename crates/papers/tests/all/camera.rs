@@ -19,7 +19,8 @@ fn print(name: &str, writes: &Writes) {
             tally.writes, tally.sectors
         )
     });
-    let (metadata, hottest) = (writes.metadata(), writes.hottest(0.002));
+    let metadata = writes.metadata();
+    let hottest = writes.hottest(0.002);
     let percent = |share: f64| share * 100.0;
     println!(
         "  metadata: {:.2} % of the writes to {:.3} % of the sectors",
@@ -36,7 +37,8 @@ fn print(name: &str, writes: &Writes) {
 #[test]
 fn sixty_per_cent_of_the_writes_go_to_a_fifth_of_a_per_cent_of_the_sectors() {
     let mut album = Album::shoot(volume(4), &CameraSpec::default());
-    let (writes, played) = (album.writes(), album.played);
+    let writes = album.writes();
+    let played = album.played;
     print("2 KiB clusters", &writes);
     let share = writes.metadata();
     assert!(

@@ -3,8 +3,8 @@
 //!
 //! - `play-files DIRECTORY camera SHORTEST LONGEST TOTAL`: bytes of the shortest photo, of the
 //!   longest, of all; the rest is the default.
-//! - `play-files DIRECTORY f2fs WORK DEVICE`: a work of the publication of F2FS; where a phase
-//!   begins, a read behind the partition on the device says so, and what is clean leaves memory.
+//! - `play-files DIRECTORY f2fs WORK DEVICE`: a work of the F2FS paper; where a phase begins, a
+//!   read behind the partition on the device says so, and what is clean leaves memory.
 //! - `play-files DIRECTORY iozone BYTES RECORD`: bytes of the file and of a record; the rest is the
 //!   default.
 
@@ -77,8 +77,9 @@ fn stream(words: &[String]) -> Result<Box<dyn FileCalls>, Box<dyn Error>> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     Ok(match words[..] {
         ["camera", shortest, longest, total] => {
-            let (photo_bytes_min, photo_bytes_max, total) =
-                (shortest.parse()?, longest.parse()?, Some(total.parse()?));
+            let photo_bytes_min = shortest.parse()?;
+            let photo_bytes_max = longest.parse()?;
+            let total = Some(total.parse()?);
             Box::new(CameraMs500::new(CameraSpec {
                 photo_bytes_min,
                 photo_bytes_max,
@@ -111,13 +112,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("expected a directory and a workload".into());
     };
     let (mut calls, device) = match what {
-        [publication, work, device] if publication == "f2fs" => {
+        [paper, work, device] if paper == "f2fs" => {
             let work = Work::find(work).ok_or_else(|| format!("no work {work}"))?;
             (work.open()?, Some((Path::new(device), work)))
         }
         _ => (stream(what)?, None),
     };
-    let (mut phase, mut begun) = ("", 0);
+    let mut phase = "";
+    let mut begun = 0;
     let mut player = Player {
         dir: Path::new(dir).into(),
         open: BTreeMap::new(),

@@ -79,19 +79,19 @@ fn damaged_contents_are_damage_with_their_path_and_byte() {
         poke(&mut disk, 200, &[0xFF; 3000]);
         let mut fs = Squashfs::mount(disk).unwrap();
         let report = fs.check().unwrap();
-        let told: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+        let reported: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
         assert_eq!(
             report.worst(),
             Some(Severity::Damage),
-            "{compressor}: {told:?}"
+            "{compressor}: {reported:?}"
         );
         assert!(
-            told[0].starts_with("/a file: contents: byte "),
-            "{compressor}: {told:?}"
+            reported[0].starts_with("/a file: contents: byte "),
+            "{compressor}: {reported:?}"
         );
         assert!(
             report.findings[0].place().is_some_and(|at| at < 200),
-            "{compressor}: {told:?}"
+            "{compressor}: {reported:?}"
         );
         let ino = fs.lookup(Ino::ROOT, b"a file").unwrap().ino;
         assert_eq!(fs.read(ino, 0, &mut [0; 9]), Err(Errno::Unclean));
@@ -104,10 +104,10 @@ fn tables_that_lie_outside_are_refused_at_their_field() {
     for at in [48, 56, 64, 72, 80, 88] {
         let mut disk = disk.clone();
         poke(&mut disk, at, &(1u64 << 40).to_le_bytes());
-        let told = Squashfs::mount(disk).unwrap_err().to_string();
+        let reported = Squashfs::mount(disk).unwrap_err().to_string();
         assert!(
-            told.starts_with(&format!("byte {at}: the table of ")),
-            "{told}"
+            reported.starts_with(&format!("byte {at}: the table of ")),
+            "{reported}"
         );
     }
 }

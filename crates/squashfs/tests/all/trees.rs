@@ -27,7 +27,7 @@ fn a_tree_is_read_back_with_each_compressor() {
 }
 
 #[test]
-fn a_tree_is_read_back_whatever_the_maker_was_told() {
+fn a_tree_is_read_back_whatever_the_maker_was_asked() {
     let dir = tempfile::tempdir().unwrap();
     tree(dir.path());
     let choices: [&[&str]; 8] = [
@@ -55,7 +55,7 @@ fn a_tree_is_read_back_whatever_the_maker_was_told() {
 }
 
 #[test]
-fn special_files_owners_and_hard_links_are_told() {
+fn special_files_owners_and_hard_links_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     tree(dir.path());
     let mut fs = Squashfs::mount(made(dir.path(), &[])).unwrap();
@@ -73,7 +73,7 @@ fn special_files_owners_and_hard_links_are_told() {
 }
 
 #[test]
-fn holes_are_told_and_read_as_zeros() {
+fn holes_are_reported_and_read_as_zeros() {
     let dir = tempfile::tempdir().unwrap();
     tree(dir.path());
     let mut fs = Squashfs::mount(made(dir.path(), &[])).unwrap();

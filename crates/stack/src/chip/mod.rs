@@ -20,7 +20,7 @@ const MAX_TIME: u64 = 3_600_000_000_000;
 /// A chip as described.
 #[derive(Clone, Debug)]
 pub struct ChipDescription {
-    /// What it is.
+    /// The chip model with all its parameters.
     pub spec: ChipSpec,
     /// The file that holds page data while the stack lives; none: memory, or nowhere.
     pub contents_file: Option<PathBuf>,
@@ -46,7 +46,8 @@ impl ChipDescription {
         let mut section = document.section("chip");
         let base = base(&mut section)?;
         let known = base.as_ref();
-        let (load, save) = (section.path("load")?, section.path("save")?);
+        let load = section.path("load")?;
+        let save = section.path("save")?;
         let (mut geometry, spare) = geometry(
             &mut section,
             known.map(|spec| (&spec.geometry, spec.timing.oob_bus_bytes)),
@@ -397,7 +398,7 @@ mod tests {
             ),
             (
                 "spare = 10",
-                "chip.spare: found 10, expected room for the user bytes",
+                "chip.spare: found 10, expected space for the user bytes",
             ),
             (
                 "oob = 70000",

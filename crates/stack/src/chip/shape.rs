@@ -14,10 +14,8 @@ pub(super) fn geometry(
     section: &mut Section,
     base: Option<(&Geometry, u32)>,
 ) -> Result<(Geometry, u32), DescriptionError> {
-    let (base, spare) = (
-        base.map(|(geometry, _)| geometry),
-        base.map(|(_, spare)| spare),
-    );
+    let spare = base.map(|(_, spare)| spare);
+    let base = base.map(|(geometry, _)| geometry);
     let Size(page) = section.needed("page", base.map(|g| Size(g.page.into())))?;
     let page = u32::try_from(page).map_err(|_| {
         section.refuse(
@@ -59,7 +57,7 @@ pub(super) fn geometry(
             .filter(|spare| *spare > oob)
             .unwrap_or((page / 32).max(oob.saturating_add(marker))),
         |spare| *spare <= SPARE_MAX && *spare >= oob,
-        "room for the user bytes (chip.oob), at most 65536",
+        "space for the user bytes (chip.oob), at most 65536",
     )?;
     let shape = Geometry {
         page,

@@ -89,20 +89,25 @@ fn protected(
         None => Some(None),
     };
     let none = || refuse(&format!("a code whose steps fill pages of {page} bytes"));
-    let layout = match (layout, parity.ok_or_else(none)?) {
-        (Layout::LinuxLargePageEnd { .. }, None) => {
-            return Err(refuse("a code: it says how many bytes are at the end"));
-        }
-        (Layout::LinuxLargePageEnd { .. }, Some(ecc)) => Layout::LinuxLargePageEnd {
-            ecc: ecc.try_into().unwrap_or(u16::MAX),
-        },
-        (layout, _) => layout,
+    let Some(layout) = end_layout(layout, parity.ok_or_else(none)?) else {
+        return Err(refuse("a code: it says how many bytes are at the end"));
     };
     Ok(DumpFormat {
         spare,
         layout,
         ecc: code,
     })
+}
+
+/// The layout with its ECC bytes counted; `None` if only a code could count them.
+fn end_layout(layout: Layout, parity: Option<usize>) -> Option<Layout> {
+    match (layout, parity) {
+        (Layout::LinuxLargePageEnd { .. }, None) => None,
+        (Layout::LinuxLargePageEnd { .. }, Some(ecc)) => Some(Layout::LinuxLargePageEnd {
+            ecc: ecc.try_into().unwrap_or(u16::MAX),
+        }),
+        (layout, _) => Some(layout),
+    }
 }
 
 /// The code that is given; without one, Linux's default in the layout that Linux has for it.

@@ -14,7 +14,6 @@ const KEYS: [&str; 2] = ["block", "inode-size"];
 /// What only ext3 has.
 const JOURNAL_KEYS: [&str; 4] = ["journal-size", "mode", "checkpoint", "commit-interval"];
 
-/// ext2 and ext3.
 pub(super) struct ExtKind;
 
 impl FsKind for ExtKind {

@@ -1,7 +1,7 @@
 //! F2FS in `[fs]`.
 
 use super::{
-    FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, Recipe, Untold, disk,
+    FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, Recipe, Undivided, disk,
 };
 use crate::value::{Size, Time};
 use crate::{DescriptionError, Section};
@@ -29,7 +29,6 @@ const KEYS: [&str; 17] = [
     "ordered",
 ];
 
-/// F2FS.
 pub(super) struct F2fsKind;
 
 impl FsKind for F2fsKind {
@@ -59,7 +58,7 @@ impl FsKind for F2fsKind {
     }
 }
 
-/// F2FS as described.
+/// The settings of F2FS in a description.
 #[derive(Clone, Debug)]
 pub struct F2fsDescription {
     /// How it is made.
@@ -125,7 +124,7 @@ impl FsLayer for F2fsDescription {
         let fs = F2fs::mount(disk, options).map_err(FsError::mount)?;
         Ok(Mounted {
             fs: Box::new(fs),
-            parts: Arc::new(Untold { sectors }),
+            parts: Arc::new(Undivided { sectors }),
         })
     }
 

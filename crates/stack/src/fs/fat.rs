@@ -12,7 +12,6 @@ use std::sync::Arc;
 /// The values of `fs.type`. Without a number mkfs chooses.
 const TYPES: [&str; 4] = ["fat", "fat12", "fat16", "fat32"];
 
-/// FAT12, FAT16, FAT32.
 pub(super) struct FatKind;
 
 impl FsKind for FatKind {
@@ -50,7 +49,7 @@ impl FsKind for FatKind {
     }
 }
 
-/// FAT as described.
+/// The settings of FAT in a description.
 #[derive(Clone, Debug)]
 pub struct FatDescription {
     /// How it is made.

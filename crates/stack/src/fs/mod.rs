@@ -19,7 +19,7 @@ pub use fat::FatDescription;
 pub use jffs2::{Jffs2Description, Worked};
 pub use nandlab_fat::Layout as FatLayout;
 pub use own::{DiskFs, DiskFsKind};
-pub use parts::{ExtParts, Parts, Region, Untold};
+pub use parts::{ExtParts, Parts, Region, Undivided};
 
 use crate::layer::{ChipFlash, Device, Processor};
 use crate::value::Size;
@@ -37,7 +37,7 @@ use std::sync::Arc;
 pub struct FsDescription {
     /// How it is made and mounted.
     pub layer: Arc<dyn FsLayer>,
-    /// Its partition.
+    /// The partition that the file system lies on.
     pub place: FsPlace,
     /// To say where a value stands that the disk turns out not to allow.
     section: Section,
@@ -64,8 +64,8 @@ impl FsPlace {
     }
 }
 
-/// A disk below a file system. Every disk is a box of this type, so that each file system is compiled
-/// once.
+/// A disk below a file system. Every disk is a box of this type, so that each file system is
+/// compiled once.
 pub trait Disk: BlockDevice {
     /// The device of which this is a part, unless the disk is lent.
     fn into_device(self: Box<Self>) -> Option<Box<dyn Device>>;
@@ -93,7 +93,7 @@ impl<D: BlockDevice + ?Sized> Disk for &mut D {
 pub enum Medium<'a> {
     /// A disk, or a partition of one.
     Disk(Box<dyn Disk + 'a>),
-    /// Flash.
+    /// Raw flash without a translation layer.
     Flash(Box<dyn ChipFlash + 'a>),
 }
 
@@ -114,7 +114,7 @@ pub struct Machine<'a> {
 
 /// A mounted file system, and where its parts lie.
 pub struct Mounted<'a> {
-    /// The file system.
+    /// The file system, ready for calls.
     pub fs: Box<dyn FileSystem + 'a>,
     /// Its parts, in sectors of its partition.
     pub parts: Arc<dyn Parts>,
@@ -132,7 +132,7 @@ pub enum FsError {
     /// Its partition is not on the disk.
     #[error(transparent)]
     Place(#[from] DescriptionError),
-    /// The disk refused.
+    /// The disk below refused a request.
     #[error("fs: {0}")]
     Device(#[from] BlockError),
     /// It cannot be made so.
@@ -144,9 +144,9 @@ pub enum FsError {
     /// It is for the other kind of medium.
     #[error("fs.type: found \"{found}\", expected a file system for {expected}")]
     Medium {
-        /// Its name.
+        /// The medium that the stack offers.
         found: &'static str,
-        /// What there is.
+        /// The medium that the file system needs.
         expected: &'static str,
     },
     /// Its metadata cannot be kept in a memory.
@@ -208,7 +208,7 @@ pub type DiskPart = Box<dyn Disk>;
 pub enum Recipe {
     /// On a part of a disk.
     Disk(Box<dyn Volume<DiskPart> + Sync>),
-    /// On flash.
+    /// A volume that lies on flash.
     Flash(Box<dyn Volume<Box<dyn ChipFlash>> + Sync>),
 }
 
@@ -236,7 +236,7 @@ pub trait FsKind: Send + Sync {
 /// Keys of `[fs]` that some values of `fs.type` take.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyGroup {
-    /// The keys.
+    /// The names of the keys.
     pub keys: &'static [&'static str],
     /// The values of `fs.type` that take them.
     pub types: &'static [&'static str],
@@ -308,13 +308,7 @@ impl FsDescription {
         let first = self.place.start * Self::SECTOR;
         let start = first / sector;
         if !first.is_multiple_of(sector) || start >= geometry.sectors {
-            let sectors = geometry.sectors;
-            let expected = format!("a place on the disk of {sectors} sectors of {sector} bytes");
-            let found = self.place.start.to_string();
-            return Err(self
-                .section
-                .refuse("start-sector", &found, &expected)
-                .into());
+            return Err(self.beyond(&geometry));
         }
         let room = (geometry.sectors - start) * sector;
         let size = self.place.size.unwrap_or(room);
@@ -326,6 +320,16 @@ impl FsDescription {
             return Err(self.section.refuse("size", &found, &expected).into());
         }
         Ok(Partition::new(disk, Lba(start), size / sector)?)
+    }
+
+    /// The error for a start sector that is no place on the disk.
+    fn beyond(&self, geometry: &nandlab_block::BlockGeometry) -> FsError {
+        let sectors = geometry.sectors;
+        let sector = geometry.sector;
+        let expected = format!("a place on the disk of {sectors} sectors of {sector} bytes");
+        let found = self.place.start.to_string();
+        let section = &self.section;
+        section.refuse("start-sector", &found, &expected).into()
     }
 
     /// Makes the file system.

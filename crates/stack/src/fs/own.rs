@@ -5,7 +5,7 @@
 
 use super::{
     DiskPart, FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, Recipe,
-    Untold, disk,
+    Undivided, disk,
 };
 use crate::{DescriptionError, Section};
 use nandlab_block::{BlockDevice, BlockGeometry};
@@ -80,7 +80,7 @@ pub trait DiskFs: Clone + fmt::Debug + Send + Sync + 'static {
     /// The mounted file system on a disk.
     type Mounted<D: BlockDevice>: FileSystem;
 
-    /// Takes its keys.
+    /// Reads the file system's keys from its section.
     fn take(section: &mut Section) -> Result<Self, DescriptionError>;
 
     /// What the crash explorer has to know. Unless you say more: files have several names and
@@ -168,7 +168,7 @@ impl<F: DiskFs> FsLayer for Own<F> {
         let fs = self.0.mount(disk).map_err(FsError::Mount)?;
         Ok(Mounted {
             fs: Box::new(fs),
-            parts: Arc::new(Untold { sectors }),
+            parts: Arc::new(Undivided { sectors }),
         })
     }
 

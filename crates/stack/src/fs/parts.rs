@@ -2,7 +2,7 @@
 //!
 //! *Promises.* Every sector lies in one region. *Works on* what stays where it is on a volume: the
 //! caller says which file contents belong to, and that a subdirectory of FAT is no file. On ext,
-//! names and block pointers are told from contents by [their bytes](super::structure).
+//! names and block pointers are distinguished from contents by [their bytes](super::structure).
 
 use super::structure::is_structure;
 use nandlab_ext::Layout;
@@ -24,9 +24,9 @@ pub enum Region {
     Super,
     /// ext: bitmaps of blocks and inodes.
     Bitmaps,
-    /// ext: inodes.
+    /// Blocks of inode tables, in ext.
     Inodes,
-    /// ext: the journal.
+    /// Blocks of the journal, in ext.
     Journal,
     /// ext: directories, block pointers, attributes.
     Structure,
@@ -114,12 +114,12 @@ pub trait Parts: fmt::Debug + Send + Sync {
 
 /// A file system whose writes have no place that stays.
 #[derive(Clone, Copy, Debug)]
-pub struct Untold {
+pub struct Undivided {
     /// Sectors of the volume; 0 on flash itself.
     pub sectors: u64,
 }
 
-impl Parts for Untold {
+impl Parts for Undivided {
     fn sectors(&self) -> u64 {
         self.sectors
     }

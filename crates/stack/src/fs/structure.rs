@@ -1,5 +1,5 @@
-//! Whether a block of an ext volume holds structure - names, block numbers, attributes - or
-//! contents of a file, told from its bytes.
+//! Whether a block of an ext volume holds metadata - names, block numbers, attributes - or contents
+//! of a file, judged by its bytes.
 //!
 //! *Promises.* Every block of names and numbers that a file system writes is recognised. Contents
 //! of workloads are noise (`Contents` of the crate `workload`), which looks like
@@ -12,7 +12,7 @@ const ATTRIBUTES: [u8; 4] = 0xEA02_0000_u32.to_le_bytes();
 /// Bytes of a record of a directory before its name.
 const HEAD: usize = 8;
 
-/// Whether the block holds structure of a volume of so many blocks.
+/// Whether the block holds metadata of a volume of so many blocks.
 pub fn is_structure(block: &[u8], blocks: u32) -> bool {
     block.starts_with(&ATTRIBUTES) || are_numbers(block, blocks) || are_names(block)
 }
@@ -27,10 +27,8 @@ fn are_numbers(block: &[u8], blocks: u32) -> bool {
 fn are_names(block: &[u8]) -> bool {
     let mut at = 0;
     while let Some(head) = block.get(at..at + HEAD) {
-        let (length, name) = (
-            usize::from(u16::from_le_bytes([head[4], head[5]])),
-            usize::from(head[6]),
-        );
+        let length = usize::from(u16::from_le_bytes([head[4], head[5]]));
+        let name = usize::from(head[6]);
         if length < HEAD || !length.is_multiple_of(4) || name + HEAD > length {
             return false;
         }

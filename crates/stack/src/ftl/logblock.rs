@@ -122,7 +122,7 @@ fn defaults(section: &mut Section, name: LogBlock) -> Result<LogBlockOptions, De
             ..LogBlockOptions::bast()
         });
     }
-    // The N:N+K example that publications show is 4:4+2.
+    // The N:N+K example that papers show is 4:4+2.
     let blocks = section.checked("group-blocks", 4, |n| *n > 0, "at least 1 logical block")?;
     let most = format!("1 to {MOST_GROUP_LOGS}");
     let logs = section.checked(

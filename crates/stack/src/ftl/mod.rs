@@ -64,7 +64,7 @@ impl Scheme for NoLayer {
 pub enum Format {
     /// If nothing is on it.
     Auto,
-    /// In any case.
+    /// Formats the chip in any case.
     Always,
     /// Never: what is on it must be attached.
     Never,

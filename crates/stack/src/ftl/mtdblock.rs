@@ -25,7 +25,6 @@ impl Layer<Chip> for OneBlock {
     }
 }
 
-/// mtdblock.
 pub(super) const MTDBLOCK: DiskScheme = DiskScheme {
     name: "mtdblock",
     keys: &[],

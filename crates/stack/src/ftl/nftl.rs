@@ -13,7 +13,6 @@ const KEYS: [&str; 7] = [
     "wear-threshold",
 ];
 
-/// NFTL.
 pub(super) const NFTL: DiskScheme = DiskScheme {
     name: "nftl",
     keys: &KEYS,

@@ -16,7 +16,6 @@ const KEYS: [&str; 9] = [
     "scrub-bits",
 ];
 
-/// Page mapping.
 pub(super) const PAGE: DiskScheme = DiskScheme {
     name: "page",
     keys: &KEYS,

@@ -28,9 +28,9 @@ macro_rules! costs {
 costs! {
     /// The time of one instruction, ns.
     instruction_ns: "instruction-ns" in "ns",
-    /// Creating a file.
+    /// Instructions for the creation of a file.
     create: "create" in "instructions",
-    /// Removing a file.
+    /// Instructions for the removal of a file.
     remove: "remove" in "instructions",
     /// Any call that has no cost of its own.
     call: "call" in "instructions",
@@ -60,7 +60,7 @@ costs! {
     read: "read" in "instructions",
     /// Each page of a write to ext, besides the write.
     ext_page: "ext-page" in "instructions",
-    /// A JFFS2 node.
+    /// Instructions for a JFFS2 node.
     node: "node" in "instructions",
     /// A byte of a JFFS2 node: checksum and copy.
     node_byte: "node-byte" in "instructions",
@@ -82,7 +82,7 @@ costs! {
     rtime_byte: "rtime-byte" in "instructions",
     /// An element of the write-back routine.
     defer: "defer" in "instructions",
-    /// A timer interrupt.
+    /// Instructions for a timer interrupt.
     tick: "tick" in "instructions",
     /// The time between two timer interrupts, ms.
     tick_ms: "tick-ms" in "ms",

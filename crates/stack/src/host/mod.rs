@@ -23,7 +23,7 @@ use platform::{BUILT_IN, Platform, take_cost};
 pub enum Label {
     /// Instructions of the real kernel, counted.
     Measured,
-    /// In the publication.
+    /// The paper gives the value.
     Given,
     /// Nobody knows; the reason says why this is likely.
     Assumed,
@@ -47,9 +47,9 @@ impl Label {
 pub struct Cost {
     /// Its key in `[host]`.
     pub key: &'static str,
-    /// On its platform.
+    /// The cost on its platform, in `unit`.
     pub value: f64,
-    /// Of `value`.
+    /// The unit of `value`, such as `us`.
     pub unit: &'static str,
     /// Where it comes from.
     pub label: Label,
@@ -193,7 +193,8 @@ impl HostDescription {
 
     /// The chip's times with the driver's work, which the processor does itself while it waits.
     pub fn driven(&self, chip: &Timing) -> Timing {
-        let (operation, ecc) = (self.time(self.costs.flash), self.time(self.costs.ecc));
+        let operation = self.time(self.costs.flash);
+        let ecc = self.time(self.costs.ecc);
         Timing {
             read_ns: chip.read_ns + operation + ecc,
             program_ns: chip.program_ns + operation + ecc,

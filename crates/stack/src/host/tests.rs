@@ -31,10 +31,8 @@ fn a_platform_is_its_table_until_a_key_says_otherwise() {
 
 #[test]
 fn each_platform_has_its_own_speed_and_only_its_own_costs() {
-    let (arm, pc) = (
-        take("platform = \"arm-400mhz\"").unwrap().unwrap(),
-        take("platform = \"pc-3ghz\"").unwrap().unwrap(),
-    );
+    let arm = take("platform = \"arm-400mhz\"").unwrap().unwrap();
+    let pc = take("platform = \"pc-3ghz\"").unwrap().unwrap();
     assert_eq!(
         (
             arm.program(1000),

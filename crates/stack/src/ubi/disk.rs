@@ -20,7 +20,7 @@ pub struct UbiDisk {
 }
 
 impl UbiDisk {
-    /// Formats the chip.
+    /// Formats the chip and attaches the volume.
     pub fn format(described: &UbiDescription, chip: Chip) -> Result<Self, BuildError> {
         Self::of(described, described.make(Tallied::new(chip))?)
     }
@@ -138,7 +138,7 @@ impl Ftl for UbiDisk {
 
     fn detach(&mut self) -> Result<(), BlockError> {
         self.disk.flush()?;
-        let settled = self.under(Cause::Mapping, Ubi::settle);
+        let settled = self.under(Cause::Mapping, Ubi::finish_work);
         settled.map_err(|error| self.disk.whole_error(error))
     }
 

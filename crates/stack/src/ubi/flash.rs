@@ -1,4 +1,4 @@
-//! A volume as flash, for a file system that wants flash: in many hands, so that who runs the stack
+//! A volume as flash, for a file system that wants flash: shared, so that the owner of the stack
 //! can put the device away when the file system is done.
 
 use super::UbiDescription;
@@ -61,8 +61,8 @@ impl<M: Mtd> UbiFlash<M> {
     }
 
     /// Finishes the device's work, so that the next attach is quick.
-    pub fn settle(&self) -> Result<(), UbiError> {
-        self.shared.borrow_mut().ubi_mut().settle()
+    pub fn finish_work(&self) -> Result<(), UbiError> {
+        self.shared.borrow_mut().ubi_mut().finish_work()
     }
 
     /// Looks at the device.

@@ -51,7 +51,7 @@ const LOG_KEYS: [&str; 5] = [
     "headers",
 ];
 
-/// UBI as described.
+/// The settings of UBI in a description.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UbiDescription {
     /// How the device is attached and run.
@@ -115,7 +115,7 @@ impl Layer<Chip> for UbiDescription {
 
 impl FlashLayer for UbiDescription {
     fn format(&self, chip: &mut Chip) -> Result<(), BuildError> {
-        Ok(self.make(boxed(chip))?.settle()?)
+        Ok(self.make(boxed(chip))?.finish_work()?)
     }
 
     fn is_volume(&self) -> bool {
@@ -130,13 +130,13 @@ impl FlashLayer for UbiDescription {
         let volume = UbiFlash::new(self, self.open(boxed(mtd), processor)?, processor)?;
         Ok(Flash {
             mtd: Box::new(volume.clone()),
-            finish: Box::new(move || Ok(volume.settle()?)),
+            finish: Box::new(move || Ok(volume.finish_work()?)),
         })
     }
 
     fn format_chip(&self, chip: Chip) -> Result<Box<dyn ChipFlash>, BuildError> {
         let mut ubi = self.make(boxed(chip))?;
-        ubi.settle()?;
+        ubi.finish_work()?;
         Ok(Box::new(UbiFlash::new(self, ubi, None)?))
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// What a path must hold after a cut. A file that is being changed may hold more than one thing.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expected {
-    /// Exactly these bytes.
+    /// The file holds exactly these bytes.
     Holds(Vec<u8>),
     /// Anything: it may be there or not, whole or in part.
     Open,
@@ -18,7 +18,8 @@ pub enum Expected {
     Gone(Vec<u8>),
     /// These bytes, or only so many of them: a truncation that is not durable yet.
     Cut(Vec<u8>, usize),
-    /// As `Cut`, and any part behind the new length may be zeros: the data are overwritten in place.
+    /// As `Cut`, and any part behind the new length may be zeros: the data are overwritten in
+    /// place.
     Zeroed(Vec<u8>, usize),
     /// At least so many of these bytes: an append that is not durable yet.
     Grown(usize, Vec<u8>),
@@ -47,11 +48,11 @@ pub fn assert_kept(fs: &mut impl FileSystem, expected: &Expectations, id: &str) 
 ///
 /// # Panics
 /// If a path holds anything else.
-pub fn assert_kept_mended(fs: &mut impl FileSystem, expected: &Expectations, id: &str) {
+pub fn assert_kept_repaired(fs: &mut impl FileSystem, expected: &Expectations, id: &str) {
     check(fs, expected, id, true);
 }
 
-fn check(fs: &mut impl FileSystem, expected: &Expectations, id: &str, mended: bool) {
+fn check(fs: &mut impl FileSystem, expected: &Expectations, id: &str, repaired: bool) {
     for (path, expected) in expected {
         let found = held(fs, path);
         let elsewhere = match expected {
@@ -59,7 +60,7 @@ fn check(fs: &mut impl FileSystem, expected: &Expectations, id: &str, mended: bo
             _ => false,
         };
         assert!(
-            elsewhere || expected.is_kept(found.as_deref(), mended),
+            elsewhere || expected.is_kept(found.as_deref(), repaired),
             "{id}: {path} holds {:?} bytes, expected {expected:.60?}",
             found.map(|data| data.len())
         );
@@ -67,7 +68,7 @@ fn check(fs: &mut impl FileSystem, expected: &Expectations, id: &str, mended: bo
 }
 
 impl Expected {
-    fn is_kept(&self, found: Option<&[u8]>, mended: bool) -> bool {
+    fn is_kept(&self, found: Option<&[u8]>, repaired: bool) -> bool {
         let Some(found) = found else {
             return matches!(self, Self::Open | Self::Gone(_));
         };
@@ -76,8 +77,8 @@ impl Expected {
             Self::Holds(data) | Self::Gone(data) | Self::Either(_, data) => found == data,
             Self::Begins(data) => found.starts_with(data),
             Self::Cut(data, size) => {
-                let between = mended && found.len() >= *size && data.starts_with(found);
-                between || are(found, data, mended) || are(found, &data[..*size], mended)
+                let between = repaired && found.len() >= *size && data.starts_with(found);
+                between || are(found, data, repaired) || are(found, &data[..*size], repaired)
             }
             Self::Zeroed(data, size) => {
                 let is_zeroed = |(found, before): (&u8, &u8)| *found == 0 || found == before;
@@ -88,16 +89,16 @@ impl Expected {
             }
             Self::Grown(least, data) => {
                 let most = found.len().min(data.len());
-                found.len() >= *least && are(found, &data[..most], mended)
+                found.len() >= *least && are(found, &data[..most], repaired)
             }
         }
     }
 }
 
 /// Whether these are the bytes. After a repair, zeros may follow up to the end of the last block.
-fn are(found: &[u8], data: &[u8], mended: bool) -> bool {
+fn are(found: &[u8], data: &[u8], repaired: bool) -> bool {
     found.strip_prefix(data).is_some_and(|rest| {
-        rest.is_empty() || mended && rest.len() < 4096 && rest.iter().all(|byte| *byte == 0)
+        rest.is_empty() || repaired && rest.len() < 4096 && rest.iter().all(|byte| *byte == 0)
     })
 }
 

@@ -20,7 +20,7 @@ mod run;
 mod stories;
 mod story;
 
-pub use expected::{Expectations, Expected, assert_kept, assert_kept_mended, held};
+pub use expected::{Expectations, Expected, assert_kept, assert_kept_repaired, held};
 pub use run::{Run, State, assert_went_on, go_on};
 pub use stories::{churn, mixed, mixed_with};
 pub use story::Story;

@@ -1,6 +1,6 @@
 //! The states of a run, each with what was promised by then.
 
-use super::expected::{Expectations, assert_kept, assert_kept_mended, held};
+use super::expected::{Expectations, assert_kept, assert_kept_repaired, held};
 use super::story::Story;
 use crate::files::{NOW, bytes, put};
 use nandlab_block::{CutId, Cuts, Ram, Record, WriteLog};
@@ -19,11 +19,11 @@ pub struct Run {
 
 /// A disk as a cut of a run may leave it.
 pub struct State<'a> {
-    /// Which state.
+    /// The id that replays the state.
     pub id: CutId,
     /// The same in words, for messages.
     pub name: String,
-    /// The disk.
+    /// The disk as the cut leaves it.
     pub disk: Ram,
     /// What must be there.
     pub expected: &'a Expectations,
@@ -89,13 +89,13 @@ pub fn go_on(fs: &mut impl FileSystem, id: &str) {
 }
 
 /// Panics unless another mount finds everything expected, and what [`go_on`] left. After a repair
-/// (`mended`) files may be longer, as [`assert_kept_mended`] has it.
+/// (`repaired`) files may be longer, as [`assert_kept_repaired`] has it.
 ///
 /// # Panics
 /// If anything is missing.
-pub fn assert_went_on(fs: &mut impl FileSystem, expected: &Expectations, id: &str, mended: bool) {
-    if mended {
-        assert_kept_mended(fs, expected, id);
+pub fn assert_went_on(fs: &mut impl FileSystem, expected: &Expectations, id: &str, repaired: bool) {
+    if repaired {
+        assert_kept_repaired(fs, expected, id);
     } else {
         assert_kept(fs, expected, id);
     }

@@ -4,7 +4,7 @@ use super::story::Story;
 use crate::files::bytes;
 use nandlab_vfs::{FileSystem, Time};
 
-/// All kinds of changes, with room enough.
+/// All kinds of changes, with space enough.
 pub fn mixed<F: FileSystem>(story: &mut Story<F>) {
     mixed_with(story, |_| ());
 }
@@ -40,7 +40,7 @@ pub fn mixed_with<F: FileSystem>(story: &mut Story<F>, more: impl FnOnce(&mut St
     story.create("/last", &bytes(9, 20_000));
 }
 
-/// Little room, so that freed space is taken again at once. Files differ in length by multiples of
+/// Little space, so that freed space is taken again at once. Files differ in length by multiples of
 /// `step` bytes; a ballast leaves `left` bytes free.
 pub fn churn<F: FileSystem>(story: &mut Story<F>, step: usize, left: usize) {
     story.mkdir("/d");
@@ -59,10 +59,14 @@ pub fn churn<F: FileSystem>(story: &mut Story<F>, step: usize, left: usize) {
             story.unlink(&format!("/cut {}", round - 5));
         }
         if round == 6 {
-            // From here on a round has no more room than the round before freed.
-            let free = story.fs.statfs().unwrap();
-            let room = free.free as usize * free.block_bytes as usize;
-            story.create("/ballast", &bytes(6, room - left));
+            fill_up(story, left);
         }
     }
+}
+
+/// Leaves so many bytes free. A later round has no more space than the round before freed.
+fn fill_up<F: FileSystem>(story: &mut Story<F>, left: usize) {
+    let free = story.fs.statfs().unwrap();
+    let room = free.free as usize * free.block_bytes as usize;
+    story.create("/ballast", &bytes(6, room - left));
 }

@@ -8,9 +8,9 @@ use nandlab_vfs::{Caller, FileSystem, Ino, Mounted, Rename, SetAttr, Sync};
 use std::collections::BTreeMap;
 
 /// A run of changes while it is made. Methods panic if the file system refuses a call, or if a file
-/// does not hold settled contents first.
+/// does not hold durable contents first.
 pub struct Story<F> {
-    /// The file system.
+    /// The file system under test.
     pub fs: F,
     /// What must be there from now on.
     pub now: Expectations,
@@ -48,7 +48,7 @@ impl<F: FileSystem> Story<F> {
 
     /// Appends pieces, each with an fsync, as a camera does.
     pub fn append(&mut self, path: &str, piece: usize, count: usize) {
-        let mut data = self.settled(path);
+        let mut data = self.durable(path);
         let file = self.open(path);
         for index in 0..count {
             let more = bytes(mix(data.len() as u64, index as u64), piece);
@@ -87,7 +87,7 @@ impl<F: FileSystem> Story<F> {
 
     /// Cuts a file short, with an fsync or without.
     pub fn truncate(&mut self, path: &str, size: usize, durable: bool) {
-        let data = self.settled(path);
+        let data = self.durable(path);
         let file = self.open(path);
         let cut = if self.in_place {
             Expected::Zeroed
@@ -105,7 +105,7 @@ impl<F: FileSystem> Story<F> {
 
     /// Cuts a file short and appends to it, then makes an fsync.
     pub fn regrow(&mut self, path: &str, size: usize, piece: usize) {
-        let mut data = self.settled(path);
+        let mut data = self.durable(path);
         let file = self.open(path);
         data.truncate(size);
         self.set(path, Expected::Begins(data.clone()));
@@ -120,7 +120,7 @@ impl<F: FileSystem> Story<F> {
 
     /// Appends to a file without an fsync.
     pub fn grow(&mut self, path: &str, piece: usize) {
-        let mut data = self.settled(path);
+        let mut data = self.durable(path);
         let file = self.open(path);
         let size = data.len();
         let more = bytes(size as u64, piece);
@@ -141,9 +141,9 @@ impl<F: FileSystem> Story<F> {
         self.set(path, Expected::Holds(data));
     }
 
-    /// Moves a settled file to a free name or over a settled file, then makes a sync.
+    /// Moves a durable file to a free name or over a durable file, then makes a sync.
     pub fn rename(&mut self, from: &str, to: &str) {
-        let data = self.settled(from);
+        let data = self.durable(from);
         self.now.insert(to.into(), Expected::Open);
         self.set(from, Expected::Either(to.into(), data.clone()));
         let (old, old_name) = self.place(from);
@@ -157,7 +157,7 @@ impl<F: FileSystem> Story<F> {
         self.set(to, Expected::Holds(data));
     }
 
-    /// Makes a directory.
+    /// Makes a directory and remembers it.
     pub fn mkdir(&mut self, path: &str) {
         let (dir, name) = self.place(path);
         let by = Caller::root(NOW);
@@ -182,10 +182,10 @@ impl<F: FileSystem> Story<F> {
         self.fs.lookup(dir, name.as_bytes()).unwrap().ino
     }
 
-    fn settled(&self, path: &str) -> Vec<u8> {
+    fn durable(&self, path: &str) -> Vec<u8> {
         match self.now[path].clone() {
             Expected::Holds(data) => data,
-            other => panic!("{path} is not settled: {other:.60?}"),
+            other => panic!("{path} is not durable: {other:.60?}"),
         }
     }
 

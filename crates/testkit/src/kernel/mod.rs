@@ -18,8 +18,8 @@ pub use plant::plant;
 /// The limit of one boot. A guest without hardware support is slow beside other tests.
 pub const PATIENCE: Duration = Duration::from_secs(900);
 
-/// Shell: `edit DEVICE KEY TYPE` mounts a volume with [`plant()`]'s tree, lists it under `KEY-found`,
-/// edits it and lists it under `KEY-left`.
+/// Shell: `edit DEVICE KEY TYPE` mounts a volume with [`plant()`]'s tree, lists it under
+/// `KEY-found`, edits it and lists it under `KEY-left`.
 pub const EDIT: &str = include_str!("edit.sh");
 
 /// Returns a guest; what a boot needs is looked for first.
@@ -127,11 +127,11 @@ pub fn listed(name: &str, device: &str, kind: &str) -> String {
 
 /// Trees that both sides must see alike: ours, and what the kernel makes of it.
 pub struct BothWays<'m> {
-    /// Mounts a volume.
+    /// Mounts a volume with our driver.
     pub mount: Mount<'m>,
-    /// Checks a volume.
+    /// Checks a volume and panics on findings.
     pub assert_clean: AssertClean,
-    /// Makes our tree.
+    /// Makes the same tree as the kernel's script.
     pub plant: fn(&mut dyn FileSystem),
     /// Shell: loads the modules and defines `edit DEVICE KEY TYPE`.
     pub prelude: String,
@@ -155,13 +155,13 @@ impl BothWays<'_> {
             });
         }
         let report = guest.boot();
-        let told =
+        let reported =
             |name: &str, when| (self.kept)(report.manifests[&format!("{name}-{when}")].clone());
         for (name, ours) in ours {
             assert!(ours.len() > self.entries_min, "a tree worth comparing");
-            let different = differences(&ours, &told(name, "found"));
+            let different = differences(&ours, &reported(name, "found"));
             assert_eq!(different, "", "{name}: our tree, as the kernel sees it");
-            self.go_on(name, &mut guest.load(name), &told(name, "left"));
+            self.go_on(name, &mut guest.load(name), &reported(name, "left"));
         }
     }
 

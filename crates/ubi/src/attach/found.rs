@@ -58,13 +58,12 @@ pub(crate) struct FoundVolume {
     pub lebs: BTreeMap<u32, FoundLeb>,
 }
 
-/// Everything found.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub volumes: BTreeMap<u32, FoundVolume>,
     pub free: Vec<Loose>,
     pub erase: Vec<Loose>,
-    /// Damaged and preserved.
+    /// Damaged blocks that the attach preserves.
     pub corrupted: Vec<Loose>,
     /// Of internal volumes that are to be left alone.
     pub alien: Vec<Loose>,
@@ -102,7 +101,6 @@ impl Found {
         self.ec_sum.checked_div(self.ec_count).unwrap_or(0) as u32
     }
 
-    /// Bytes of memory.
     pub fn memory(&self) -> u64 {
         let lists = [&self.free, &self.erase, &self.corrupted, &self.alien];
         let lebs: usize = self.volumes.values().map(|volume| volume.lebs.len()).sum();

@@ -10,7 +10,6 @@ use crate::log::VOLUMES as LOG_VOLUMES;
 use alloc::vec;
 use nandlab_mtd::{Mtd, MtdError};
 
-/// Scans every block.
 pub(crate) fn scan<M: Mtd>(flash: &mut Flash<M>) -> Result<Found, UbiError> {
     let mut found = Found::default();
     for peb in 0..flash.shape.pebs {

@@ -17,7 +17,7 @@ use nandlab_mtd::Mtd;
 pub(crate) struct Tables {
     pub records: Vec<Option<Record>>,
     /// Copies that must be written anew.
-    pub mend: Vec<u32>,
+    pub repair: Vec<u32>,
 }
 
 /// Reads the table; an empty flash has an empty one.
@@ -28,7 +28,7 @@ pub(crate) fn read_tables<M: Mtd>(flash: &mut Flash<M>, found: &Found) -> Result
         if found.volumes.is_empty() && found.empty + found.maybe_bad == good {
             return Ok(Tables {
                 records: vec![None; slots as usize],
-                mend: (0..LAYOUT_LEBS).collect(),
+                repair: (0..LAYOUT_LEBS).collect(),
             });
         }
         return Err(UbiError::Medium {
@@ -75,8 +75,8 @@ pub(crate) fn read_tables<M: Mtd>(flash: &mut Flash<M>, found: &Found) -> Result
         lnum: 0,
     });
     let records = copies.iter().flatten().next().cloned().ok_or(lost)?;
-    let mend = (0..LAYOUT_LEBS)
+    let repair = (0..LAYOUT_LEBS)
         .filter(|&lnum| copies[lnum as usize].as_ref() != Some(&records))
         .collect();
-    Ok(Tables { records, mend })
+    Ok(Tables { records, repair })
 }

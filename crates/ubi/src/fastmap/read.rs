@@ -19,7 +19,7 @@ use nandlab_mtd::{Mtd, MtdError};
 struct Both {
     ec: u32,
     image_seq: u32,
-    /// None: erased.
+    /// The volume header; `None` if the block is erased.
     vid: Option<VidHeader>,
     flips: bool,
 }
@@ -159,7 +159,8 @@ fn load<M: Mtd>(
         return Ok(None);
     };
     let leb = flash.shape.leb_bytes as usize;
-    let (mut found, mut data) = (Found::default(), vec![0; superblock.blocks.len() * leb]);
+    let mut found = Found::default();
+    let mut data = vec![0; superblock.blocks.len() * leb];
     for ((i, &(peb, _)), data) in superblock
         .blocks
         .iter()
@@ -291,7 +292,8 @@ fn collect(map: &Fastmap, found: &mut Found, blocks: &BTreeSet<u32>, pebs: u32) 
     true
 }
 
-/// A block of a pool: written since, or not. False: it cannot be told, so that only a scan helps.
+/// A block of a pool: written since, or not. False: it cannot be determined, so that only a scan
+/// helps.
 fn look<M: Mtd>(flash: &mut Flash<M>, found: &mut Found, peb: u32) -> Result<bool, UbiError> {
     if flash.is_bad(peb)? {
         return Ok(false);

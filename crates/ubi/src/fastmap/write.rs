@@ -55,7 +55,7 @@ impl<M: Mtd> Ubi<M> {
             .filter(|&peb| self.wear.state(peb) == State::Used)
     }
 
-    /// Whether a move waits for a new map, which would have a block for it.
+    /// Whether a move needs a new map first, which would have a block for it.
     pub(crate) fn fastmap_due(&self, pools: &Pools) -> bool {
         let room = self.wear.free_count() > Pools::blocks_needed(&self.flash.shape) + 1;
         let wanted = || {
@@ -70,7 +70,7 @@ impl<M: Mtd> Ubi<M> {
     }
 
     /// Fills the pools, and writes a map of everything else. Durable on return: from then on blocks
-    /// of the new pools may be written. Where there is no room for a map, the old one is erased.
+    /// of the new pools may be written. Where there is no space for a map, the old one is erased.
     pub(crate) fn write_fastmap(&mut self) -> Result<(), UbiError> {
         self.writable()?;
         let needed = Pools::blocks_needed(&self.flash.shape);
@@ -173,10 +173,8 @@ impl<M: Mtd> Ubi<M> {
     fn fill_pools(&mut self) -> Result<(), UbiError> {
         loop {
             let pools = self.pools()?;
-            let (more, more_targets) = (
-                pools.next.len() < pools.max,
-                pools.targets.len() < pools.max_targets,
-            );
+            let more = pools.next.len() < pools.max;
+            let more_targets = pools.targets.len() < pools.max_targets;
             // First, so that what is worn most gets what stays.
             if let Some(peb) = self.wear.worn().filter(|_| more_targets) {
                 self.wear.set(peb, State::Held);
@@ -239,15 +237,15 @@ impl<M: Mtd> Ubi<M> {
         let (sure, doubtful): (Vec<_>, Vec<_>) = list(State::Free)
             .into_iter()
             .partition(|&(peb, _)| !wear.is_doubtful(peb));
-        let (free, used, scrub) = (
-            sure,
-            wear.all(State::Used)
-                .chain(wear.all(State::Protected))
-                .collect(),
-            wear.all(State::Scrub)
-                .chain(wear.all(State::Stuck))
-                .collect(),
-        );
+        let free = sure;
+        let used = wear
+            .all(State::Used)
+            .chain(wear.all(State::Protected))
+            .collect();
+        let scrub = wear
+            .all(State::Scrub)
+            .chain(wear.all(State::Stuck))
+            .collect();
         let erase = wear
             .queued()
             .map(|peb| (peb, wear.ec(peb)))

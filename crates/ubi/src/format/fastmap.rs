@@ -44,7 +44,7 @@ pub struct SuperBlock {
 /// Blocks that may have been written since.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pool {
-    /// Their numbers.
+    /// The numbers of the physical erase blocks in the pool.
     pub pebs: Vec<u32>,
     /// How many it may hold.
     pub max: u16,
@@ -53,9 +53,9 @@ pub struct Pool {
 /// A volume and its map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FmVolume {
-    /// Its id.
+    /// The id of the volume.
     pub id: u32,
-    /// Its kind.
+    /// The type of the volume.
     pub kind: VolumeKind,
     /// Bytes that its alignment leaves unused.
     pub data_pad: u32,
@@ -76,19 +76,19 @@ pub struct Fastmap {
     pub wl_pool: Pool,
     /// Free blocks, without the pools'.
     pub free: Vec<(u32, u32)>,
-    /// Mapped blocks.
+    /// Mapped blocks, each with its erase counter.
     pub used: Vec<(u32, u32)>,
     /// Mapped blocks that are to be moved.
     pub scrub: Vec<(u32, u32)>,
     /// Blocks that are to be erased.
     pub erase: Vec<(u32, u32)>,
-    /// Bad blocks.
+    /// The number of bad blocks.
     pub bad: u32,
     /// The volumes, the layout volume among them.
     pub volumes: Vec<FmVolume>,
 }
 
-/// Room for the fastmap of a device of that many blocks, a whole number of logical ones
+/// Space for the fastmap of a device of that many blocks, a whole number of logical ones
 /// (`ubi_calc_fm_size`, drivers/mtd/ubi/fastmap.c; kernels that count differently differ by less
 /// than two kilobytes, and fall back to a scan where that makes another number of blocks).
 pub fn fastmap_bytes(pebs: u32, leb_bytes: u32) -> u64 {
@@ -160,7 +160,8 @@ impl<'a> Cursor<'a> {
     fn pool(&mut self) -> Result<Pool, FieldError> {
         let (at, bytes) = self.take(POOL, "pool")?;
         value(at, "pool magic", be32(bytes, 0), POOL_MAGIC)?;
-        let (size, max) = (be16(bytes, 4), be16(bytes, 6));
+        let size = be16(bytes, 4);
+        let max = be16(bytes, 6);
         rule(
             usize::from(size) <= FM_MAX_POOL,
             at + 4,
@@ -194,11 +195,7 @@ impl<'a> Cursor<'a> {
     fn volume(&mut self) -> Result<FmVolume, FieldError> {
         let (at, bytes) = self.take(VOLUME, "volume")?;
         value(at, "volume magic", be32(bytes, 0), VOLUME_MAGIC)?;
-        let kind = match bytes[8] {
-            3 => VolumeKind::Dynamic,
-            4 => VolumeKind::Static,
-            other => return Err(rule(false, at + 8, "volume type", other, "3 or 4").unwrap_err()),
-        };
+        let kind = kind(at, bytes[8])?;
         let (eba_at, eba) = self.take(8, "map")?;
         value(eba_at, "map magic", be32(eba, 0), EBA_MAGIC)?;
         let (_, map) = self.take((be32(eba, 4) as usize).saturating_mul(4), "map")?;
@@ -208,13 +205,21 @@ impl<'a> Cursor<'a> {
             data_pad: be32(bytes, 12),
             used_ebs: be32(bytes, 16),
             last_bytes: be32(bytes, 20),
-            // Linux's "unmapped" is -1; it takes any negative number for it.
-            map: map
-                .chunks_exact(4)
-                .map(|peb| be32(peb, 0))
-                .map(|peb| (peb <= i32::MAX as u32).then_some(peb))
-                .collect(),
+            map: map.chunks_exact(4).map(mapped).collect(),
         })
+    }
+}
+
+/// The block of an entry. Linux's "unmapped" is -1; it takes any negative number for it.
+fn mapped(entry: &[u8]) -> Option<u32> {
+    Some(be32(entry, 0)).filter(|peb| *peb <= i32::MAX as u32)
+}
+
+fn kind(at: u32, found: u8) -> Result<VolumeKind, FieldError> {
+    match found {
+        3 => Ok(VolumeKind::Dynamic),
+        4 => Ok(VolumeKind::Static),
+        other => Err(rule(false, at + 8, "volume type", other, "3 or 4").unwrap_err()),
     }
 }
 
@@ -364,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fastmap_comes_back_and_damage_is_told() {
+    fn a_fastmap_comes_back_and_damage_is_reported() {
         let blocks = [(7, 70), (8, 80)];
         let mut bytes = example().encode(&blocks, 8192).unwrap();
         let (superblock, map) = Fastmap::parse(&bytes).unwrap();

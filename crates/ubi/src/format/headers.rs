@@ -18,7 +18,7 @@ const CRC_AT: usize = HEADER_BYTES - 4;
 /// The erase-counter header, at the beginning of every physical erase block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EcHeader {
-    /// Erases so far.
+    /// The erase counter of the block.
     pub ec: u32,
     /// Offset of the volume header, in bytes.
     pub vid_offset: u32,
@@ -31,13 +31,13 @@ pub struct EcHeader {
 /// What an implementation that does not know an internal volume is to do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compat {
-    /// Erase its blocks.
+    /// Erase the blocks of the volume.
     Delete,
     /// Write nothing at all.
     ReadOnly,
     /// Leave its blocks alone.
     Preserve,
-    /// Not attach.
+    /// Refuse to attach the device.
     Reject,
 }
 
@@ -63,13 +63,13 @@ impl Compat {
 /// The volume header: which logical erase block a physical one holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VidHeader {
-    /// The volume's kind.
+    /// The type of the volume.
     pub kind: VolumeKind,
-    /// Written whole with `data_size` and `data_crc`, so that an unfinished one can be told.
+    /// Written whole with `data_size` and `data_crc`, so that an unfinished one is recognized.
     pub copy: bool,
     /// See [`Compat`]; 0 in volumes of the user.
     pub compat: u8,
-    /// The volume.
+    /// The id of the volume.
     pub volume: u32,
     /// The logical erase block.
     pub lnum: u32,
@@ -117,7 +117,7 @@ fn sealed(magic: u32, fill: impl FnOnce(&mut [u8])) -> [u8; HEADER_BYTES] {
 }
 
 impl EcHeader {
-    /// As on flash.
+    /// Returns the bytes of the header on flash.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         sealed(EC_MAGIC, |bytes| {
             put(bytes, 8, &u64::from(self.ec).to_be_bytes());
@@ -150,7 +150,7 @@ impl EcHeader {
 }
 
 impl VidHeader {
-    /// As on flash.
+    /// Returns the bytes of the header on flash.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         sealed(VID_MAGIC, |bytes| {
             bytes[5] = self.kind.code();

@@ -69,9 +69,9 @@ impl VolumeKind {
 /// What a field should have been.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// One value.
+    /// The field must have this value.
     Value(u64),
-    /// A rule.
+    /// The field must meet this rule.
     Rule(&'static str),
 }
 
@@ -90,9 +90,9 @@ impl fmt::Display for Expected {
 pub struct FieldError {
     /// Its offset in its structure, in bytes.
     pub offset: u32,
-    /// Its name.
+    /// The name of the field.
     pub field: &'static str,
-    /// Its value.
+    /// The value of the field.
     pub found: u64,
     /// What it should be.
     pub expected: Expected,
@@ -107,7 +107,7 @@ pub enum Parsed<T> {
     Damaged(FieldError),
     /// Sound, yet impossible here.
     Refused(FieldError),
-    /// Sound.
+    /// The header is sound; here are its fields.
     Good(T),
 }
 
@@ -154,7 +154,8 @@ pub(crate) fn value(
     found: impl Into<u64>,
     expected: impl Into<u64>,
 ) -> Result<(), FieldError> {
-    let (found, expected) = (found.into(), expected.into());
+    let found = found.into();
+    let expected = expected.into();
     if found == expected {
         Ok(())
     } else {

@@ -25,11 +25,11 @@ pub struct Record {
     pub alignment: u32,
     /// Bytes that the alignment leaves unused.
     pub data_pad: u32,
-    /// Its kind.
+    /// The type of the volume.
     pub kind: VolumeKind,
     /// An update was begun and not finished.
     pub updating: bool,
-    /// Its name.
+    /// The name of the volume.
     pub name: String,
     /// See [`FLAG_AUTORESIZE`] and [`FLAG_SKIP_CHECK`].
     pub flags: u8,
@@ -121,7 +121,8 @@ impl Record {
                 Err(rule(false, at as u32, "empty record", bytes[at], "0").unwrap_err())
             });
         }
-        let (alignment, name_len) = (be32(bytes, 4), usize::from(be16(bytes, 14)));
+        let alignment = be32(bytes, 4);
+        let name_len = usize::from(be16(bytes, 14));
         rule(
             reserved <= limits.good,
             0,

@@ -2,15 +2,15 @@
 //! the first blocks name (the block chaining of A. Bityutskiy, JFFS3 design issues, 2005, with one
 //! link).
 //!
-//! *Wear.* An anchor is written when super blocks are full, so that a block of the zone is erased
-//! once for as many entries as a block has pages, squared, and with the first commit after an
-//! attach. In the zone are blocks of UBIL's alone: the user's bytes cannot be taken for an anchor.
-//! All of its free blocks serve commits and logs too, the least worn first.
+//! *Wear.* An anchor is written when super blocks are full, and with the first commit after an
+//! attach. So a block of the zone is erased once for as many entries as a block has pages, squared.
+//! In the zone are blocks of UBIL's alone: the user's bytes cannot be taken for an anchor. All of
+//! its free blocks serve commits and logs too, the least worn first.
 //!
 //! *Power loss.* An entry is written to one super block, then to the other. New super blocks get an
 //! entry before an anchor names them; until then the entry before counts, which has them among its
-//! spare blocks, so that whoever reads it erases them before they are used. Free blocks of the zone
-//! are erased after an attach before they are used, since an anchor may have been begun there.
+//! spare blocks, so that an attach erases them before they are used. Free blocks of the zone are
+//! erased after an attach before they are used, since an anchor may have been begun there.
 
 use super::Supers;
 use super::format::Super;
@@ -69,16 +69,16 @@ fn newest<M: Mtd, T>(
     parse: impl Fn(&[u8]) -> Result<T, FieldError>,
     number: impl Fn(&T) -> u64,
 ) -> Result<Option<Newest<T>>, MtdError> {
-    let (mut best, mut sound, mut hurt) = (None::<T>, false, false);
+    let mut best = None::<T>;
+    let mut sound = false;
+    let mut hurt = false;
     for &peb in blocks {
         if flash.is_bad(peb)? {
             hurt = true;
             continue;
         }
-        let (mut page, written) = (
-            vec![0; flash.shape.page as usize],
-            pages_written(flash, peb)?,
-        );
+        let mut page = vec![0; flash.shape.page as usize];
+        let written = pages_written(flash, peb)?;
         for index in (0..written).rev() {
             let seen = flash.read_data(peb, index * flash.shape.page, &mut page)?;
             flash.cost.crc_bytes += page.len() as u64;
@@ -101,7 +101,8 @@ fn newest<M: Mtd, T>(
 
 /// Pages of a block that are written, which are its first ones.
 fn pages_written<M: Mtd>(flash: &mut Flash<M>, peb: u32) -> Result<u32, MtdError> {
-    let (mut low, mut high) = (0, flash.shape.leb_bytes / flash.shape.page);
+    let mut low = 0;
+    let mut high = flash.shape.leb_bytes / flash.shape.page;
     let mut page = vec![0; flash.shape.page as usize];
     while low < high {
         let middle = low + (high - low) / 2;
@@ -187,7 +188,7 @@ impl<M: Mtd> Ubi<M> {
         }
     }
 
-    /// Into both super blocks, and into others if they have no room or fail.
+    /// Into both super blocks, and into others if they have no space or fail.
     pub(super) fn put_in_chain(&mut self) -> Result<(), UbiError> {
         if self.chain()?.supers.is_empty() {
             self.fill_spare()?;
@@ -200,12 +201,14 @@ impl<M: Mtd> Ubi<M> {
                 break;
             }
             let chain = self.chain()?;
-            let (blocks, at) = ([chain.supers[0], chain.supers[1]], chain.next.unwrap_or(0));
+            let blocks = [chain.supers[0], chain.supers[1]];
+            let at = chain.next.unwrap_or(0);
             let entry = self.next_entry(blocks)?;
             let written = blocks
                 .into_iter()
                 .try_for_each(|peb| self.flash.write_data(peb, at, &entry));
-            let (page, end) = (self.flash.shape.page, self.flash.shape.leb_bytes);
+            let page = self.flash.shape.page;
+            let end = self.flash.shape.leb_bytes;
             match written {
                 Ok(()) => {
                     self.chain()?.next = Some(at + page).filter(|next| *next < end);
@@ -266,7 +269,7 @@ impl<M: Mtd> Ubi<M> {
         Ok(())
     }
 
-    /// Names the super blocks in both anchors, or in others if those have no room or fail.
+    /// Names the super blocks in both anchors, or in others if those have no space or fail.
     fn put_anchor(&mut self, supers: [u32; 2]) -> Result<(), UbiError> {
         for _ in 0..ATTEMPTS {
             if self.chain()?.anchor_next.is_none() {
@@ -278,12 +281,11 @@ impl<M: Mtd> Ubi<M> {
                 chain.old.extend(old);
                 chain.anchor_next = Some(0);
             }
-            let (shape, chain) = (self.flash.shape, self.chain()?);
+            let shape = self.flash.shape;
+            let chain = self.chain()?;
             chain.number += 1;
-            let (own, at) = (
-                [chain.anchors[0], chain.anchors[1]],
-                chain.anchor_next.unwrap_or(0),
-            );
+            let own = [chain.anchors[0], chain.anchors[1]];
+            let at = chain.anchor_next.unwrap_or(0);
             let bytes = Anchor {
                 number: chain.number,
                 own,

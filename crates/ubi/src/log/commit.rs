@@ -49,15 +49,13 @@ impl<M: Mtd> Ubi<M> {
             match self.try_commit(&reserved, plan) {
                 Ok(true) => return self.sync(),
                 Ok(false) => {
-                    self.log()?.tainted.extend(&reserved);
-                    reserved.iter().for_each(|&peb| self.wear.queue(peb, false));
+                    self.taint(&reserved, false)?;
                     failed = true;
                 }
                 // Given up: from now on each attach scans.
                 Err(_) if matches!(self.kept, Kept::Scan) => return self.sync(),
                 Err(UbiError::Mtd(error)) if is_wear(&error) => {
-                    self.log()?.tainted.extend(&reserved);
-                    reserved.iter().for_each(|&peb| self.wear.queue(peb, true));
+                    self.taint(&reserved, true)?;
                     failed = true;
                 }
                 Err(error) => return Err(error),
@@ -65,6 +63,13 @@ impl<M: Mtd> Ubi<M> {
         }
         self.read_only = Some("no commit could be written");
         Err(UbiError::ReadOnly("no commit could be written"))
+    }
+
+    /// Queues the blocks of a commit that failed.
+    fn taint(&mut self, reserved: &[u32], worn: bool) -> Result<(), UbiError> {
+        self.log()?.tainted.extend(reserved);
+        reserved.iter().for_each(|&peb| self.wear.queue(peb, worn));
+        Ok(())
     }
 
     fn plan_commit(&mut self, failed: bool) -> Result<Plan, UbiError> {
@@ -83,7 +88,8 @@ impl<M: Mtd> Ubi<M> {
             Supers::Pair(_) => None,
             Supers::Chain(chain) => Some(chain.zone_reserve()),
         };
-        let (mut reserved, log) = (Vec::new(), self.log_options().blocks);
+        let mut reserved = Vec::new();
+        let log = self.log_options().blocks;
         for left in (1..=count).rev() {
             // A copy may stay for long, which a block of the zone must not: there the log goes.
             let reserve = reserve.filter(|_| left <= log);
@@ -98,7 +104,8 @@ impl<M: Mtd> Ubi<M> {
 
     /// False: it does not fit its blocks.
     fn try_commit(&mut self, reserved: &[u32], plan: Plan) -> Result<bool, UbiError> {
-        let (sqnum, image_seq) = (self.sqnum, self.flash.image_seq);
+        let sqnum = self.sqnum;
+        let image_seq = self.flash.image_seq;
         let without_future = self.options.seeded_bug == Some(SeededBug::NoFuture);
         let log = self.log()?;
         if log.current.number > 0 && !without_future {

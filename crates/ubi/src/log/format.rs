@@ -28,16 +28,16 @@ const ENTRY: usize = 64;
 /// What an entry says of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// Erased.
+    /// The block is erased and free.
     Free,
     /// Holds the logical block of the entry's header.
     Mapped,
-    /// To be erased.
+    /// The block is queued for an erase.
     #[default]
     Dirty,
-    /// Bad.
+    /// The block is marked bad.
     Bad,
-    /// UBIL's own.
+    /// UBIL keeps its own data in the block.
     Memory,
     /// To be left alone.
     Preserved,
@@ -55,15 +55,15 @@ pub(super) const ROLES: [Role; 6] = [
 /// A block's erase counter and volume header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// What it is.
+    /// The role of the block.
     pub role: Role,
-    /// Erases so far.
+    /// How often the block was erased.
     pub ec: u32,
     /// Which logical block it holds, if it is mapped.
     pub vid: VidHeader,
 }
 
-/// Where everything is.
+/// The superblock, which says where UBIL's other blocks are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Super {
     /// One more than that of the entry before.
@@ -76,11 +76,11 @@ pub struct Super {
     pub image_seq: u32,
     /// The two super blocks.
     pub blocks: [u32; 2],
-    /// Their erase counters.
+    /// Erase counters of the two superblock blocks.
     pub ecs: [u32; 2],
-    /// Where they are.
+    /// The blocks that hold the superblock.
     pub superblock: Superblock,
-    /// What commits are.
+    /// Where the commits lie and how they are written.
     pub commits: Commit,
     /// Of an incremental commit, the page of a copy in which the index begins.
     pub index: u32,
@@ -89,7 +89,7 @@ pub struct Super {
     /// The blocks of a commit under way, its log's among them, and others that may have been
     /// written whatever the commit says.
     pub future: Vec<u32>,
-    /// The log's blocks.
+    /// The blocks that hold the log.
     pub log: Vec<u32>,
     /// Of a chain, blocks for the next super blocks.
     pub spare: Vec<u32>,
@@ -177,7 +177,7 @@ impl Super {
         Some(bytes)
     }
 
-    /// From a page.
+    /// Reads the fields out of a page.
     pub fn parse(bytes: &[u8], shape: &Shape) -> Result<Self, FieldError> {
         let end = bytes.len().saturating_sub(4);
         rule(
@@ -251,29 +251,13 @@ impl Super {
 
 impl Entry {
     fn encode(&self, peb: u32, bytes: &mut [u8]) {
-        let vid = &self.vid;
         put(bytes, 0, &peb.to_be_bytes());
         bytes[4] = ROLES
             .iter()
             .position(|role| *role == self.role)
             .unwrap_or(0) as u8;
         if self.role == Role::Mapped {
-            bytes[5] = 1 + u8::from(vid.kind == VolumeKind::Static);
-            bytes[6] = u8::from(vid.copy);
-            bytes[7] = vid.compat;
-            let fields = [
-                vid.volume,
-                vid.lnum,
-                vid.data_size,
-                vid.used_ebs,
-                vid.data_pad,
-                vid.data_crc,
-            ];
-            (12..)
-                .step_by(4)
-                .zip(fields)
-                .for_each(|(at, field)| put(bytes, at, &field.to_be_bytes()));
-            put(bytes, 40, &vid.sqnum.to_be_bytes());
+            put_vid(&self.vid, bytes);
         }
         put(bytes, 8, &self.ec.to_be_bytes());
         let sum = crc(&bytes[..60]);
@@ -343,6 +327,25 @@ impl Entry {
     }
 }
 
+fn put_vid(vid: &VidHeader, bytes: &mut [u8]) {
+    bytes[5] = 1 + u8::from(vid.kind == VolumeKind::Static);
+    bytes[6] = u8::from(vid.copy);
+    bytes[7] = vid.compat;
+    let fields = [
+        vid.volume,
+        vid.lnum,
+        vid.data_size,
+        vid.used_ebs,
+        vid.data_pad,
+        vid.data_crc,
+    ];
+    (12..)
+        .step_by(4)
+        .zip(fields)
+        .for_each(|(at, field)| put(bytes, at, &field.to_be_bytes()));
+    put(bytes, 40, &vid.sqnum.to_be_bytes());
+}
+
 /// Bytes of a commit of that many blocks, uncompressed.
 pub fn commit_bytes(pebs: u32) -> u64 {
     (COMMIT_HEADER + ENTRY * pebs as usize) as u64
@@ -356,21 +359,26 @@ pub fn encode_commit(commit: u64, entries: &[Entry], compress: bool) -> Vec<u8> 
     }
     let packed = if compress { deflate(&raw) } else { None };
     let stored = packed.as_deref().unwrap_or(&raw);
-    let mut bytes = Vec::with_capacity(COMMIT_HEADER + stored.len());
-    for field in [
-        COMMIT_MAGIC,
-        VERSION,
-        u32::from(packed.is_some()),
+    let mut bytes = commit_header(
+        commit,
         entries.len() as u32,
         stored.len() as u32,
-    ] {
+        packed.is_some(),
+    );
+    let sum = crc_of(&[&bytes, stored]);
+    bytes.extend(sum.to_be_bytes());
+    bytes.extend_from_slice(stored);
+    bytes
+}
+
+/// The header without its checksum.
+fn commit_header(commit: u64, entries: u32, stored: u32, packed: bool) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(COMMIT_HEADER + stored as usize);
+    for field in [COMMIT_MAGIC, VERSION, u32::from(packed), entries, stored] {
         bytes.extend(field.to_be_bytes());
     }
     bytes.extend(commit.to_be_bytes());
     bytes.resize(COMMIT_HEADER - 4, 0);
-    let sum = crc_of(&[&bytes, stored]);
-    bytes.extend(sum.to_be_bytes());
-    bytes.extend_from_slice(stored);
     bytes
 }
 
@@ -462,16 +470,7 @@ pub fn parse_page(
     index: u32,
     shape: &Shape,
 ) -> Result<Vec<(u32, Entry)>, FieldError> {
-    value(0, "log magic", be32(bytes, 0), LOG_MAGIC)?;
-    value(
-        60,
-        "log checksum",
-        be32(bytes, 60),
-        crc_of(&[&bytes[..60], &bytes[64..]]),
-    )?;
-    value(4, "log version", be32(bytes, 4), VERSION)?;
-    value(8, "commit number", be64(bytes, 8), commit)?;
-    value(16, "page of the log", be32(bytes, 16), index)?;
+    check_page_header(bytes, commit, index)?;
     let count = be32(bytes, 20) as usize;
     rule(
         count <= entries_per_page(bytes.len() as u32),
@@ -487,6 +486,20 @@ pub fn parse_page(
     entries
         .map(|(i, bytes)| Entry::parse(bytes, (LOG_HEADER + i * ENTRY) as u32, shape))
         .collect()
+}
+
+fn check_page_header(bytes: &[u8], commit: u64, index: u32) -> Result<(), FieldError> {
+    value(0, "log magic", be32(bytes, 0), LOG_MAGIC)?;
+    value(
+        60,
+        "log checksum",
+        be32(bytes, 60),
+        crc_of(&[&bytes[..60], &bytes[64..]]),
+    )?;
+    value(4, "log version", be32(bytes, 4), VERSION)?;
+    value(8, "commit number", be64(bytes, 8), commit)?;
+    value(16, "page of the log", be32(bytes, 16), index)?;
+    Ok(())
 }
 
 /// None if it does not get shorter.

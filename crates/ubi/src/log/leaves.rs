@@ -26,17 +26,17 @@ const INDEX_HEADER: usize = 64;
 const PLACE: usize = 8;
 const LINE: usize = 28;
 const ANCHOR: usize = 64;
-/// No block.
+/// Stands for no block in a table.
 const NONE: u32 = u32::MAX;
 
 /// A volume as an index has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Line {
-    /// Its id.
+    /// The id of the volume.
     pub id: u32,
-    /// Its kind.
+    /// The type of the volume.
     pub kind: VolumeKind,
-    /// Its logical blocks.
+    /// The logical erase blocks reserved for it.
     pub reserved: u32,
     /// Bytes at the end of each that its alignment leaves unused.
     pub data_pad: u32,
@@ -129,21 +129,20 @@ pub fn encode_blocks(commit: u64, number: u32, entries: &[Entry], page: u32) -> 
             .unwrap_or(0) as u8;
         put(bytes, 4, &entry.ec.to_be_bytes());
         if entry.role == Role::Mapped {
-            bytes[1] = u8::from(entry.vid.copy);
-            let fields = [
-                entry.vid.volume,
-                entry.vid.lnum,
-                entry.vid.data_size,
-                entry.vid.data_crc,
-            ];
-            (8..)
-                .step_by(4)
-                .zip(fields)
-                .for_each(|(at, field)| put(bytes, at, &field.to_be_bytes()));
-            put(bytes, 24, &entry.vid.sqnum.to_be_bytes());
+            put_vid(&entry.vid, bytes);
         }
     }
     seal(bytes)
+}
+
+fn put_vid(vid: &VidHeader, bytes: &mut [u8]) {
+    bytes[1] = u8::from(vid.copy);
+    let fields = [vid.volume, vid.lnum, vid.data_size, vid.data_crc];
+    (8..)
+        .step_by(4)
+        .zip(fields)
+        .for_each(|(at, field)| put(bytes, at, &field.to_be_bytes()));
+    put(bytes, 24, &vid.sqnum.to_be_bytes());
 }
 
 /// The leaf of physical blocks with that number, which has `count`.
@@ -178,7 +177,8 @@ fn parse_block(bytes: &[u8], at: u32, lines: &[Line], shape: &Shape) -> Result<E
         });
     }
     rule(bytes[1] <= 1, at + 1, "copy flag", bytes[1], "0 or 1")?;
-    let (volume, lnum) = (be32(bytes, 8), be32(bytes, 12));
+    let volume = be32(bytes, 8);
+    let lnum = be32(bytes, 12);
     let Some(line) = lines
         .iter()
         .find(|line| line.id == volume && lnum < line.reserved)
@@ -251,7 +251,7 @@ pub fn parse_lebs(
 }
 
 impl Index {
-    /// As on flash.
+    /// Returns the bytes of the structure on flash.
     pub fn encode(&self, commit: u64) -> Vec<u8> {
         let mut bytes = vec![0; INDEX_HEADER];
         let counts = [
@@ -293,17 +293,19 @@ impl Index {
 
     /// How long an index is that begins with this page; none if it does not look like one.
     pub fn length(page: &[u8], shape: &Shape) -> Option<usize> {
-        let (leaves, lines) = (be32(page, 16), be32(page, 20));
+        let leaves = be32(page, 16);
+        let lines = be32(page, 20);
         let fine = be32(page, 0) == INDEX_MAGIC
             && leaves <= shape.pebs.saturating_mul(2).saturating_add(2)
             && lines <= 129;
         fine.then(|| index_bytes(leaves as usize, lines as usize))
     }
 
-    /// From flash.
+    /// Reads the fields out of the bytes on flash.
     pub fn parse(bytes: &[u8], commit: u64, shape: &Shape) -> Result<Self, FieldError> {
         value(0, "index magic", be32(bytes, 0), INDEX_MAGIC)?;
-        let (leaves, lines) = (be32(bytes, 16), be32(bytes, 20));
+        let leaves = be32(bytes, 16);
+        let lines = be32(bytes, 20);
         let length = index_bytes(leaves as usize, lines as usize);
         rule(
             length <= bytes.len(),
@@ -351,15 +353,7 @@ impl Index {
             self.preserved,
             "no more than there are",
         )?;
-        let ordered = self
-            .lines
-            .first()
-            .is_some_and(|line| line.id == LAYOUT_VOLUME)
-            && self
-                .lines
-                .get(1..)
-                .unwrap_or(&[])
-                .is_sorted_by(|a, b| a.id < b.id);
+        let ordered = self.is_ordered();
         rule(
             ordered,
             20,
@@ -382,6 +376,17 @@ impl Index {
             self.leaves.len() as u64,
             u64::from(leaves[0]) + u64::from(leaves[1]),
         )
+    }
+
+    fn is_ordered(&self) -> bool {
+        self.lines
+            .first()
+            .is_some_and(|line| line.id == LAYOUT_VOLUME)
+            && self
+                .lines
+                .get(1..)
+                .unwrap_or(&[])
+                .is_sorted_by(|a, b| a.id < b.id)
     }
 }
 
@@ -456,7 +461,7 @@ impl Anchor {
         bytes
     }
 
-    /// From a page.
+    /// Reads the fields out of a page.
     pub fn parse(bytes: &[u8], shape: &Shape) -> Result<Self, FieldError> {
         value(0, "anchor magic", be32(bytes, 0), ANCHOR_MAGIC)?;
         value(

@@ -14,8 +14,8 @@
 //!
 //! *The paper's design*: super blocks are the first and the last good block, written in turns; a
 //! commit has every block. *Its future work*: super blocks anywhere, in two mirrored copies, which
-//! a chain finds (`chain`); commits of what has changed, page by page of two tables, with an index
-//! (`tree`, `parts`), so that an attach reads what it needs and the rest when it is asked for.
+//! a chain finds (`chain`); commits of the changed pages of two tables, with an index (`tree`,
+//! `parts`). So an attach reads the part that it needs, and the rest on demand.
 //!
 //! *Power loss.* A cut at any operation leaves the last commit and its log, whose last page may be
 //! torn: then nothing that it would have said has happened.
@@ -59,14 +59,14 @@ pub(crate) enum Supers {
     Chain(Chain),
 }
 
-/// UBIL's state.
+/// The superblock that counts now.
 #[derive(Debug)]
 pub(crate) struct Log {
     pub current: Super,
     pub supers: Supers,
     /// The tables of incremental commits.
     pub tree: Option<Tree>,
-    /// Pages of the log that are written; none: only a commit makes room.
+    /// Pages of the log that are written; none: only a commit frees space.
     pub position: Option<u32>,
     /// Volume headers by block.
     pub headers: Vec<Option<VidHeader>>,
@@ -117,7 +117,6 @@ impl Log {
         self.headers.get(peb as usize).copied().flatten()
     }
 
-    /// Bytes of memory.
     pub fn memory(&self) -> u64 {
         let tree = self.tree.as_ref().map_or(0, Tree::memory);
         list_bytes(&self.headers) + list_bytes(&self.pending) + list_bytes(&self.preserved) + tree
@@ -289,7 +288,7 @@ impl<M: Mtd> Ubi<M> {
         Err(UbiError::ReadOnly("one log block after the other failed"))
     }
 
-    /// Whether the log has room for what is pending and one entry more.
+    /// Whether the log has space for what is pending and one entry more.
     fn has_room(&mut self) -> Result<bool, UbiError> {
         let shape = self.flash.shape;
         let log = self.log()?;
@@ -305,7 +304,7 @@ impl<M: Mtd> Ubi<M> {
         for entries in entries.chunks(entries_per_page(shape.page)) {
             let log = self.log()?;
             let Some(position) = log.position else {
-                return Err(UbiError::Internal("no room in the log"));
+                return Err(UbiError::Internal("no space in the log"));
             };
             let per_block = shape.leb_bytes / shape.page;
             let peb = log.current.log[(position / per_block) as usize];
@@ -334,13 +333,7 @@ impl<M: Mtd> Ubi<M> {
             State::Free => Role::Free,
             State::Bad => Role::Bad,
             State::Used | State::Scrub | State::Protected | State::Stuck => match log.vid(peb) {
-                Some(vid) => {
-                    return Entry {
-                        role: Role::Mapped,
-                        ec,
-                        vid,
-                    };
-                }
+                Some(vid) => return mapped(ec, vid),
                 None => Role::Dirty,
             },
             State::Queued | State::Asleep => Role::Dirty,
@@ -353,6 +346,15 @@ impl<M: Mtd> Ubi<M> {
             ec,
             vid: VidHeader::default(),
         }
+    }
+}
+
+/// The entry of a block that holds the logical block of this header.
+fn mapped(ec: u32, vid: VidHeader) -> Entry {
+    Entry {
+        role: Role::Mapped,
+        ec,
+        vid,
     }
 }
 

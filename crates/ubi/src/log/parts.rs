@@ -43,11 +43,9 @@ impl<M: Mtd> Ubi<M> {
         let fits = self.kept_tree()?.fits(&self.volumes);
         let log_blocks = self.log_options().blocks;
         let log = self.log()?;
-        let (per_block, copy, tainted) = (
-            shape.leb_bytes / shape.page,
-            log.current.present.len() as u32 / 2,
-            log.tainted.len() as u32,
-        );
+        let per_block = shape.leb_bytes / shape.page;
+        let copy = log.current.present.len() as u32 / 2;
+        let tainted = log.tainted.len() as u32;
         let (first, next, changed) = self
             .tree_of()
             .map(|tree| (tree.places.is_empty(), tree.next, tree.changed.len()))?;
@@ -97,7 +95,8 @@ impl<M: Mtd> Ubi<M> {
         reserved: &[u32],
         old: &[u32],
     ) -> Result<Option<Written>, UbiError> {
-        let (shape, copies) = (self.flash.shape, copies.split_at(copies.len() / 2));
+        let shape = self.flash.shape;
+        let copies = copies.split_at(copies.len() / 2);
         for &peb in old {
             self.wake_block(peb)?;
             self.wear.note(peb);
@@ -110,10 +109,8 @@ impl<M: Mtd> Ubi<M> {
         };
         let kept = kept.split_at(kept.len() / 2);
         let blocks = [[kept.0, copies.0].concat(), [kept.1, copies.1].concat()];
-        let (all, preserved) = (
-            self.tree_of()?.leaves(&shape),
-            self.log()?.preserved.len() as u32,
-        );
+        let all = self.tree_of()?.leaves(&shape);
+        let preserved = self.log()?.preserved.len() as u32;
         let tree = self.tree_of()?;
         let mut places = tree.places.clone();
         places.resize(all as usize, Place::default());

@@ -71,7 +71,8 @@ fn below<M: Mtd>(flash: &mut Flash<M>, tops: Tops) -> Result<Option<(Found, Log)
 /// Whether the log of the next commit has been written: then the entry that made it the present one
 /// is lost.
 fn is_outdated<M: Mtd>(flash: &mut Flash<M>, current: &Super) -> Result<bool, MtdError> {
-    let (shape, mut bytes) = (flash.shape, vec![0; flash.shape.page as usize]);
+    let shape = flash.shape;
+    let mut bytes = vec![0; flash.shape.page as usize];
     for &peb in &current.future {
         flash.read_data(peb, 0, &mut bytes)?;
         flash.cost.crc_bytes += u64::from(shape.page);
@@ -97,19 +98,7 @@ fn pair<M: Mtd>(flash: &mut Flash<M>) -> Result<Option<Tops>, MtdError> {
     let Some(ends) = ends(flash)? else {
         return Ok(None);
     };
-    let mut hurt = false;
-    let mut newest: Option<(usize, Super)> = None;
-    for (which, peb) in ends.into_iter().enumerate() {
-        let (entry, flips) = newest_entry(flash, peb)?;
-        hurt |= flips;
-        if let Some(entry) = entry
-            && newest
-                .as_ref()
-                .is_none_or(|(_, other)| entry.number > other.number)
-        {
-            newest = Some((which, entry));
-        }
-    }
+    let (newest, hurt) = newest_of(flash, ends)?;
     let Some((which, current)) = newest.filter(|(_, entry)| entry.superblock == Superblock::Pair)
     else {
         return Ok(None);
@@ -125,6 +114,27 @@ fn pair<M: Mtd>(flash: &mut Flash<M>) -> Result<Option<Tops>, MtdError> {
         hurt,
         lost,
     }))
+}
+
+/// The newest entry of the two blocks, and whether bits had flipped.
+fn newest_of<M: Mtd>(
+    flash: &mut Flash<M>,
+    ends: [u32; 2],
+) -> Result<(Option<(usize, Super)>, bool), MtdError> {
+    let mut hurt = false;
+    let mut newest: Option<(usize, Super)> = None;
+    for (which, peb) in ends.into_iter().enumerate() {
+        let (entry, flips) = newest_entry(flash, peb)?;
+        hurt |= flips;
+        if let Some(entry) = entry
+            && newest
+                .as_ref()
+                .is_none_or(|(_, other)| entry.number > other.number)
+        {
+            newest = Some((which, entry));
+        }
+    }
+    Ok((newest, hurt))
 }
 
 /// The first and the last good block.
@@ -143,7 +153,8 @@ fn ends<M: Mtd>(flash: &mut Flash<M>) -> Result<Option<[u32; 2]>, MtdError> {
 /// The newest entry of a super block. Its pages are written in order, so that the first erased one
 /// ends it; one that cannot be read was torn.
 fn newest_entry<M: Mtd>(flash: &mut Flash<M>, peb: u32) -> Result<(Option<Super>, bool), MtdError> {
-    let (mut newest, mut hurt) = (None::<Super>, false);
+    let mut newest = None::<Super>;
+    let mut hurt = false;
     let mut page = vec![0; flash.shape.page as usize];
     for at in (0..flash.shape.leb_bytes).step_by(flash.shape.page as usize) {
         let seen = flash.read_data(peb, at, &mut page)?;
@@ -221,7 +232,8 @@ fn read_copy<M: Mtd>(
     commit: u64,
     hurt: &mut bool,
 ) -> Result<Option<Vec<Entry>>, MtdError> {
-    let (page, leb) = (flash.shape.page as usize, flash.shape.leb_bytes as usize);
+    let page = flash.shape.page as usize;
+    let leb = flash.shape.leb_bytes as usize;
     let mut bytes = vec![0; page];
     let seen = flash.read_data(copy[0], 0, &mut bytes)?;
     let Some(length) = commit_length(&bytes).filter(|length| *length <= copy.len() * leb) else {
@@ -258,7 +270,8 @@ fn read_log<M: Mtd>(
     let shape = flash.shape;
     let per_block = shape.leb_bytes / shape.page;
     let mut bytes = vec![0; shape.page as usize];
-    let (mut ended, mut all) = (false, Vec::new());
+    let mut ended = false;
+    let mut all = Vec::new();
     debug_assert!(entries_per_page(shape.page) > 0);
     for position in 0..log_pages(&shape, current.log.len()) {
         let seen = flash.read_data(

@@ -102,14 +102,18 @@ pub(super) fn read<M: Mtd>(
 
 /// From one of the two copies.
 fn read_index<M: Mtd>(flash: &mut Flash<M>, log: &Log) -> Result<Option<(Index, bool)>, MtdError> {
-    let (shape, current) = (flash.shape, &log.current);
-    let (page, per_block) = (shape.page as usize, shape.leb_bytes / shape.page);
+    let shape = flash.shape;
+    let current = &log.current;
+    let page = shape.page as usize;
+    let per_block = shape.leb_bytes / shape.page;
     let mut hurt = false;
     for copy in current
         .present
         .chunks(current.present.len().div_ceil(2).max(1))
     {
-        let (mut bytes, mut end, mut at) = (Vec::new(), page, current.index);
+        let mut bytes = Vec::new();
+        let mut end = page;
+        let mut at = current.index;
         while bytes.len() < end
             && let Some(&peb) = copy.get((at / per_block) as usize)
         {

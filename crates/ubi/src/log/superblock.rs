@@ -21,7 +21,6 @@ pub(crate) struct SuperBlock {
     pub next: Option<u32>,
 }
 
-/// Both.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair {
     /// Which has the newest entry.
@@ -30,7 +29,7 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Neither is known to have room.
+    /// Neither is known to have space.
     pub fn new(newest: usize, blocks: [u32; 2]) -> Self {
         Self {
             newest,
@@ -67,11 +66,7 @@ impl<M: Mtd> Ubi<M> {
             let at = block.next.unwrap_or(0);
             match self.flash.write_data(block.peb, at, &entry) {
                 Ok(()) => {
-                    let pair = self.pair()?;
-                    pair.blocks[which].next =
-                        Some(at + shape.page).filter(|next| *next < shape.leb_bytes);
-                    pair.newest = which;
-                    return Ok(());
+                    return self.note_entry(which, at + shape.page);
                 }
                 // The page is lost; the next attempt erases the block.
                 Err(error) if is_wear(&error) => self.pair()?.blocks[which].next = None,
@@ -81,9 +76,18 @@ impl<M: Mtd> Ubi<M> {
         self.lose_super(which)
     }
 
+    fn note_entry(&mut self, which: usize, next: u32) -> Result<(), UbiError> {
+        let end = self.flash.shape.leb_bytes;
+        let pair = self.pair()?;
+        pair.blocks[which].next = Some(next).filter(|next| *next < end);
+        pair.newest = which;
+        Ok(())
+    }
+
     /// The entry as on flash, numbered, in these super blocks.
     pub(super) fn next_entry(&mut self, blocks: [u32; 2]) -> Result<Vec<u8>, UbiError> {
-        let (shape, ecs) = (self.flash.shape, blocks.map(|peb| self.wear.ec(peb)));
+        let shape = self.flash.shape;
+        let ecs = blocks.map(|peb| self.wear.ec(peb));
         let log = self.log()?;
         log.current.number += 1;
         (log.current.blocks, log.current.ecs) = (blocks, ecs);
@@ -92,7 +96,7 @@ impl<M: Mtd> Ubi<M> {
             .ok_or(UbiError::Internal("a super block entry longer than a page"))
     }
 
-    /// Makes room for an entry.
+    /// Frees space for an entry.
     fn open_super(&mut self, which: usize) -> Result<(), UbiError> {
         let block = self.pair()?.blocks[which];
         if block.next.is_some() {

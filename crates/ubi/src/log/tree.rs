@@ -26,7 +26,6 @@ use nandlab_mtd::{Mtd, MtdError};
 /// Free blocks that are known, if there are so many.
 const FREE_KNOWN: u32 = 24;
 
-/// The tables.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree {
     /// The volumes whose logical blocks the table has, one after the other.
@@ -34,7 +33,7 @@ pub(crate) struct Tree {
     /// Where each leaf is; empty before the first commit.
     pub places: Vec<Place>,
     pub asleep: Vec<bool>,
-    /// How many are.
+    /// How many of the blocks are not read yet.
     sleeping: u32,
     /// Leaves of logical blocks that have changed. Those of physical blocks are
     /// [`crate::wear::Wear::changed`].
@@ -73,31 +72,32 @@ pub(super) fn most_blocks(shape: &Shape) -> u32 {
 
 /// The volumes as an index has them.
 pub(super) fn lines(volumes: &BTreeMap<u32, Volume>, leb_bytes: u32) -> Vec<Line> {
-    let line = |(&id, volume): (&u32, &Volume)| {
-        let total = volume
-            .update
-            .as_ref()
-            .map(|update| update.total.div_ceil(volume.leb_bytes(leb_bytes).into()) as u32);
-        let fixed = volume.record.kind == VolumeKind::Static;
-        Line {
-            id,
-            kind: volume.record.kind,
-            reserved: volume.map.len() as u32,
-            data_pad: volume.record.data_pad,
-            used_ebs: if fixed {
-                total.unwrap_or(volume.used_ebs)
-            } else {
-                0
-            },
-            last_bytes: if fixed { volume.last_bytes } else { 0 },
-            corrupted: fixed && volume.corrupted,
-        }
-    };
     let layout = volumes.iter().filter(|(id, _)| **id == LAYOUT_VOLUME);
     layout
         .chain(volumes.iter().filter(|(id, _)| **id != LAYOUT_VOLUME))
-        .map(line)
+        .map(|(id, volume)| line(*id, volume, leb_bytes))
         .collect()
+}
+
+fn line(id: u32, volume: &Volume, leb_bytes: u32) -> Line {
+    let total = volume
+        .update
+        .as_ref()
+        .map(|update| update.total.div_ceil(volume.leb_bytes(leb_bytes).into()) as u32);
+    let fixed = volume.record.kind == VolumeKind::Static;
+    Line {
+        id,
+        kind: volume.record.kind,
+        reserved: volume.map.len() as u32,
+        data_pad: volume.record.data_pad,
+        used_ebs: if fixed {
+            total.unwrap_or(volume.used_ebs)
+        } else {
+            0
+        },
+        last_bytes: if fixed { volume.last_bytes } else { 0 },
+        corrupted: fixed && volume.corrupted,
+    }
 }
 
 impl Tree {
@@ -136,7 +136,7 @@ impl Tree {
         leaf_counts(shape, self.lebs()).iter().sum()
     }
 
-    /// Whether the table has room for exactly these volumes.
+    /// Whether the table has space for exactly these volumes.
     pub fn fits(&self, volumes: &BTreeMap<u32, Volume>) -> bool {
         let sizes = |line: &Line| (line.id, line.reserved);
         self.lines.len() == volumes.len()
@@ -203,7 +203,6 @@ impl Tree {
         Some(found)
     }
 
-    /// Bytes of memory.
     pub fn memory(&self) -> u64 {
         list_bytes(&self.lines)
             + list_bytes(&self.places)
@@ -221,7 +220,8 @@ pub(super) fn read_page<M: Mtd, T>(
     parse: impl Fn(&[u8], &Shape) -> Result<T, FieldError>,
 ) -> Result<Option<(T, bool)>, MtdError> {
     let shape = flash.shape;
-    let (per_block, mut bytes) = (shape.leb_bytes / shape.page, vec![0; shape.page as usize]);
+    let per_block = shape.leb_bytes / shape.page;
+    let mut bytes = vec![0; shape.page as usize];
     for (i, copy) in present.chunks(present.len().div_ceil(2).max(1)).enumerate() {
         let Some(&peb) = copy.get((at / per_block) as usize) else {
             return Ok(None);
@@ -376,10 +376,8 @@ impl<M: Mtd> Ubi<M> {
 
     /// Reads a leaf with free blocks if few are known.
     pub(crate) fn wake_free(&mut self) -> Result<(), UbiError> {
-        let (few, blocks) = (
-            self.wear.free_count() < FREE_KNOWN,
-            leaf_counts(&self.flash.shape, 0)[0],
-        );
+        let few = self.wear.free_count() < FREE_KNOWN;
+        let blocks = leaf_counts(&self.flash.shape, 0)[0];
         let Some(tree) = self.tree().filter(|tree| few && tree.sleeps()) else {
             return Ok(());
         };

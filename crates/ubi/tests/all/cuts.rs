@@ -91,7 +91,8 @@ fn pile_of_maps(options: Options) -> u32 {
     let mut chip = base.fork().unwrap();
     chip.start_log();
     let mut ubi = Ubi::attach(chip, options).unwrap();
-    let (start, mut calls) = (model.clone(), Vec::new());
+    let start = model.clone();
+    let mut calls = Vec::new();
     for round in 0..5 {
         let ops: Vec<Op> = (0..4)
             .map(|i| model.change((round * 4 + i) % 6, 1))
@@ -165,7 +166,7 @@ fn model_at(start: &Model, calls: &[Call], log: &[LoggedOp], t: Nanos) -> Model 
             break;
         }
         model.done(&call.op);
-        model.settle();
+        model.finish_work();
     }
     model
 }

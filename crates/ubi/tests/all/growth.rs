@@ -108,7 +108,9 @@ fn reads_grow_with_the_device_but_for_an_incremental_commit() {
             let reads = |at: usize| (SIZES[at], all[at][which].page_reads);
             exponent(reads(from), reads(4))
         };
-        let (clean, late, unclean) = (grows(0, 0), grows(2, 0), grows(2, 1));
+        let clean = grows(0, 0);
+        let late = grows(2, 0);
+        let unclean = grows(2, 1);
         println!(
             "{name}: reads grow with the power {clean:.3}, beyond 1 GiB {late:.3}, after a cut {unclean:.3}"
         );

@@ -100,16 +100,13 @@ fn seal(bytes: &mut [u8], at: usize) {
     bytes[at..at + 4].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// One change of a block that leaves checksums right where it can: of what, is told by the magic
-/// numbers.
+/// One change of a block that leaves checksums right where it can: the magic numbers say of what.
 fn forge(block: &mut [u8], random: &mut Rng) {
     let data = if block[..4] == *b"UBI#" { 2048 } else { 0 };
     match random.random_range(0..8) {
         0 => {
-            let (at, bit) = (
-                random.random_range(0..block.len()),
-                random.random_range(0..8),
-            );
+            let at = random.random_range(0..block.len());
+            let bit = random.random_range(0..8);
             block[at] ^= 1 << bit;
         }
         1 => block.fill([0, 0xFF][random.random_range(0..2)]),
@@ -184,7 +181,8 @@ fn every_forgery_ends_in_a_device_or_an_error() {
     for (name, options) in memories() {
         let medium = medium(options);
         let mut random = rng(1, name);
-        let (mut attached, mut refused) = (0, 0);
+        let mut attached = 0;
+        let mut refused = 0;
         for _ in 0..3000 {
             let mut forged = medium.clone();
             for _ in 0..random.random_range(1..4) {
@@ -192,10 +190,8 @@ fn every_forgery_ends_in_a_device_or_an_error() {
                 forge(&mut forged[block..block + BLOCK], &mut random);
             }
             if random.random_bool(0.2) {
-                let (from, to) = (
-                    random.random_range(0..BLOCKS) * BLOCK,
-                    random.random_range(0..BLOCKS) * BLOCK,
-                );
+                let from = random.random_range(0..BLOCKS) * BLOCK;
+                let to = random.random_range(0..BLOCKS) * BLOCK;
                 forged.copy_within(from..from + BLOCK, to);
             }
             match attach(forged, options) {
@@ -248,10 +244,8 @@ fn data_behind_a_damaged_header_are_preserved() {
     };
     let before = damaged(2);
     let mut ubi = attach(before.clone(), options).unwrap();
-    let (id, room) = (
-        ubi.find_volume("data").unwrap(),
-        attach(medium.clone(), options).unwrap().info().available,
-    );
+    let id = ubi.find_volume("data").unwrap();
+    let room = attach(medium.clone(), options).unwrap().info().available;
     assert_eq!((ubi.info().corrupted, ubi.info().available), (2, room - 2));
     (0..200).for_each(|i| ubi.change(id, i % 12, &[i as u8; 1024]).unwrap());
     let after = ubi.detach().unwrap().into_backing();

@@ -44,7 +44,8 @@ fn cost(blocks: u32, options: Options, clean: bool) -> (u64, u64) {
     } else {
         ubi.into_medium()
     };
-    let (reads, start) = (chip.counts().reads, chip.clock().now());
+    let reads = chip.counts().reads;
+    let start = chip.clock().now();
     let ubi = Ubi::attach(chip, options).unwrap();
     let chip = ubi.medium();
     (chip.counts().reads - reads, chip.clock().now() - start)
@@ -55,8 +56,8 @@ fn an_attach_reads_a_fraction_of_what_a_scan_reads() {
     for blocks in [256, 1024, 2048] {
         let mut scanned = 0;
         for (name, options) in memories() {
-            let ((clean, clean_ns), (unclean, unclean_ns)) =
-                (cost(blocks, options, true), cost(blocks, options, false));
+            let (clean, clean_ns) = cost(blocks, options, true);
+            let (unclean, unclean_ns) = cost(blocks, options, false);
             println!(
                 "{blocks} blocks, {name}: {clean} reads, {} us; without detach {unclean} reads, {} us",
                 clean_ns / 1000,
@@ -79,7 +80,8 @@ fn an_attach_reads_a_fraction_of_what_a_scan_reads() {
 
 /// Blocks whose data begin with a magic number.
 fn blocks_with(ubi: &mut Chip, magic: &[u8], data_page: u32) -> Vec<u32> {
-    let (g, mut page) = (ubi.geometry().clone(), vec![0; 2048]);
+    let g = ubi.geometry().clone();
+    let mut page = vec![0; 2048];
     let mut found = Vec::new();
     for block in 0..g.blocks {
         let first = g.page_at(Block(block), data_page);
@@ -104,7 +106,8 @@ fn either_copy_of_a_commit_is_enough_and_without_both_only_headers_help() {
         let options = with_log(headers);
         let mut chip = used(64, options).detach().unwrap();
         let copies = blocks_with(&mut chip, b"UBLC", data_page);
-        let (first, second) = (copies[copies.len() - 2], copies[copies.len() - 1]);
+        let first = copies[copies.len() - 2];
+        let second = copies[copies.len() - 1];
         for lost in [vec![first], vec![second]] {
             let mut damaged = chip.fork().unwrap();
             lost.iter()
@@ -160,7 +163,8 @@ fn own_pages(chip: &mut Chip, data_page: u32) -> [Vec<Page>; 2] {
 
 /// A device with a life behind it, cut off; what it holds is `stamp(lnum)` in each block.
 fn lived(options: Options) -> (Chip, u32) {
-    let (ubi, lebs) = (used(96, options), 20);
+    let ubi = used(96, options);
+    let lebs = 20;
     let mut ubi = Ubi::attach(ubi.detach().unwrap(), options).unwrap();
     for round in 0..40 {
         for lnum in 0..lebs {
@@ -187,10 +191,10 @@ fn holds(
     Some((ubi.info().attached, ubi.into_medium()))
 }
 
-/// Bit flips that are mended anywhere in UBIL's own blocks cost nothing. A page beyond mending
-/// costs nothing where there is another copy, which is everywhere but in the log and in super
-/// blocks that are written in turns: for those the headers in the blocks are the copy, and nothing
-/// old is taken for new.
+/// Bit flips that are corrected anywhere in UBIL's own blocks cost nothing. A page beyond
+/// correction costs nothing where there is another copy, which is everywhere but in the log and in
+/// super blocks that are written in turns: for those the headers in the blocks are the copy, and
+/// nothing old is taken for new.
 #[test]
 fn a_page_of_its_own_may_be_lost() {
     for (name, options) in memories() {

@@ -80,10 +80,8 @@ fn contents_outlive_an_attach() {
 fn volumes_are_made_removed_resized_and_renamed() {
     everywhere(|mut ubi, options| {
         let free = ubi.info().available;
-        let (a, b) = (
-            ubi.create_volume(&dynamic("a", 4)).unwrap(),
-            ubi.create_volume(&dynamic("b", 5)).unwrap(),
-        );
+        let a = ubi.create_volume(&dynamic("a", 4)).unwrap();
+        let b = ubi.create_volume(&dynamic("b", 5)).unwrap();
         assert_eq!(
             ubi.create_volume(&dynamic("a", 1)),
             Err(UbiError::NameTaken(a))
@@ -291,10 +289,8 @@ fn spread(ubi: &Ubi<Chip>, threshold: u32, apart: (usize, usize)) -> (u32, [u32;
         .collect();
     let zone = counters.drain(..apart.0).collect::<Vec<_>>();
     counters.truncate(counters.len() - apart.1);
-    let (least, most) = (
-        *counters.iter().min().unwrap(),
-        *counters.iter().max().unwrap(),
-    );
+    let least = *counters.iter().min().unwrap();
+    let most = *counters.iter().max().unwrap();
     // No block is taken that is twice the threshold above the least free one, which is no further
     // than the threshold above contents that stay where they are.
     assert!(most - least <= 3 * threshold, "{least} {most} {counters:?}");

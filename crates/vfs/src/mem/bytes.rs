@@ -5,7 +5,7 @@ use alloc::{boxed::Box, collections::BTreeMap};
 /// Bytes of a page.
 pub(super) const PAGE: usize = 4096;
 
-/// A file's contents.
+/// The contents of a file in memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bytes {
     size: u64,

@@ -2,8 +2,8 @@
 //! with.
 //!
 //! *Promises* all of the contract and the rules of Linux where that leaves a choice (which error,
-//! whose times change). Nothing is durable. *Knows nothing of* formats; holds as many bytes as it
-//! was told, and no more.
+//! whose times change). Nothing is durable. *Knows nothing of* formats; holds at most the bytes
+//! that it was given.
 
 mod bytes;
 mod node;
@@ -185,7 +185,8 @@ impl MemFs {
     }
 
     fn check_replace(&self, moved: Ino, target: Ino) -> Result<(), Errno> {
-        let (moved, target) = (self.node(moved)?, self.node(target)?);
+        let moved = self.node(moved)?;
+        let target = self.node(target)?;
         match (moved.kind == FileType::Directory, &target.body) {
             (true, Body::Directory(body)) if !body.is_empty() => Err(Errno::NotEmpty),
             (true, Body::Directory(_)) => Ok(()),
@@ -285,7 +286,8 @@ impl FileSystem for MemFs {
             Err(Errno::NoEntry) => self.check_alive(dir)?,
             Err(error) => return Err(error),
         }
-        let (body, parent) = (self.body(node, dir)?, self.node(dir)?);
+        let body = self.body(node, dir)?;
+        let parent = self.node(dir)?;
         let inherits = parent.mode & SETGID != 0;
         let owner = (by.uid, if inherits { parent.owner.1 } else { by.gid });
         let mode = mode & 0o7777
@@ -450,10 +452,8 @@ impl FileSystem for MemFs {
 
     fn statfs(&mut self) -> Result<StatFs, Errno> {
         self.sync()?;
-        let (blocks, free) = (
-            self.capacity / PAGE as u64,
-            (self.capacity - self.used) / PAGE as u64,
-        );
+        let blocks = self.capacity / PAGE as u64;
+        let free = (self.capacity - self.used) / PAGE as u64;
         let name_max = crate::NAME_MAX as u32;
         Ok(StatFs {
             block_bytes: PAGE as u32,

@@ -13,7 +13,6 @@ pub(super) enum Body {
     Special((u32, u32)),
 }
 
-/// An inode.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub kind: FileType,
@@ -31,7 +30,8 @@ pub(super) struct Node {
 
 impl Node {
     pub fn new(kind: FileType, mode: u16, owner: (u32, u32), body: Body, by: Caller) -> Self {
-        let (links, now) = (if kind == FileType::Directory { 2 } else { 1 }, by.now);
+        let links = if kind == FileType::Directory { 2 } else { 1 };
+        let now = by.now;
         let xattrs = BTreeMap::new();
         Self {
             kind,

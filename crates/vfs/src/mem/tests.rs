@@ -97,10 +97,8 @@ fn a_file_without_names_lives_while_it_is_referred_to() {
 #[test]
 fn rename_keeps_the_rules_of_linux() {
     let mut fs = fs();
-    let (d, e) = (
-        make(&mut fs, b"d", NewNode::Directory),
-        make(&mut fs, b"e", NewNode::Directory),
-    );
+    let d = make(&mut fs, b"d", NewNode::Directory);
+    let e = make(&mut fs, b"e", NewNode::Directory);
     let f = make(&mut fs, b"f", NewNode::File);
     let root = Ino::ROOT;
     let mut go = |from, to, how| fs.rename(from, to, how, T1);

@@ -39,7 +39,8 @@ impl Model {
 
     /// A directory, found by going down from the root.
     fn dir<F: FileSystem + ?Sized>(&mut self, fs: &mut F) -> Result<(Both, String), Mismatch> {
-        let (mut at, mut path) = (ROOT, String::from("/"));
+        let mut at = ROOT;
+        let mut path = String::from("/");
         for _ in 0..self.dice.below(u64::from(DEPTH_MAX)) {
             let names = tree::names(&mut self.judge, at.judge).unwrap_or_default();
             let below: Vec<_> = names
@@ -63,10 +64,8 @@ impl Model {
         dir: Both,
         name: &[u8],
     ) -> Result<Option<Both>, Mismatch> {
-        let (expected, found) = (
-            self.judge.lookup(dir.judge, name),
-            fs.lookup(dir.tested, name),
-        );
+        let expected = self.judge.lookup(dir.judge, name);
+        let found = fs.lookup(dir.tested, name);
         self.same_attr(&format!("lookup {:?}", text(name)), expected, found)?;
         Ok(expected.ok().zip(found.ok()).map(|(judge, tested)| {
             let both = Both {
@@ -148,10 +147,8 @@ impl Model {
             gid: self.dice.below(70_000) as u32,
             now: self.now,
         };
-        let (expected, found) = (
-            self.judge.create(dir.judge, &name, node, mode, by),
-            fs.create(dir.tested, &name, node, mode, by),
-        );
+        let expected = self.judge.create(dir.judge, &name, node, mode, by);
+        let found = fs.create(dir.tested, &name, node, mode, by);
         self.same_attr(
             &format!("create {node:?} {path}{}", text(&name)),
             expected,
@@ -189,11 +186,10 @@ impl Model {
             return Ok(());
         };
         let (dir, path) = self.dir(fs)?;
-        let (name, now) = (self.name(dir), self.now);
-        let (expected, found) = (
-            self.judge.link(from.judge, dir.judge, &name, now),
-            fs.link(from.tested, dir.tested, &name, now),
-        );
+        let name = self.name(dir);
+        let now = self.now;
+        let expected = self.judge.link(from.judge, dir.judge, &name, now);
+        let found = fs.link(from.tested, dir.tested, &name, now);
         self.same_attr(
             &format!("link {source} {path}{}", text(&name)),
             expected,
@@ -207,7 +203,8 @@ impl Model {
 
     fn remove<F: FileSystem + ?Sized>(&mut self, fs: &mut F, directory: bool) -> Outcome {
         let (dir, path) = self.dir(fs)?;
-        let (name, now) = (self.name(dir), self.now);
+        let name = self.name(dir);
+        let now = self.now;
         let (expected, found) = match directory {
             true => (
                 self.judge.rmdir(dir.judge, &name, now),
@@ -230,8 +227,11 @@ impl Model {
     }
 
     fn rename<F: FileSystem + ?Sized>(&mut self, fs: &mut F) -> Outcome {
-        let ((from, source), (to, target)) = (self.dir(fs)?, self.dir(fs)?);
-        let (old, new, now) = (self.name(from), self.name(to), self.now);
+        let (from, source) = self.dir(fs)?;
+        let (to, target) = self.dir(fs)?;
+        let old = self.name(from);
+        let new = self.name(to);
+        let now = self.now;
         let how = match self.dice.below(6) {
             0 => Rename::NoReplace,
             1 if self.rules.exchange => Rename::Exchange,
@@ -276,7 +276,8 @@ impl Model {
         let Some((file, name)) = self.file(fs)? else {
             return Ok(());
         };
-        let (offset, length) = (self.place(file), self.length());
+        let offset = self.place(file);
+        let length = self.length();
         let length = length.min(self.rules.file_bytes_max - offset);
         let start = self.dice.word();
         let data: Vec<u8> = (0..length)
@@ -295,15 +296,21 @@ impl Model {
         let Some((file, name)) = self.file(fs)? else {
             return Ok(());
         };
-        let (offset, length) = (self.place(file), self.length() as usize);
-        let (mut expected, mut found) = (vec![0xAA; length], vec![0xAA; length]);
+        let offset = self.place(file);
+        let length = self.length() as usize;
+        let mut expected = vec![0xAA; length];
+        let mut found = vec![0xAA; length];
         let counts = (
             self.judge.read(file.judge, offset, &mut expected),
             fs.read(file.tested, offset, &mut found),
         );
         let call = format!("read {name} {length} bytes at {offset}");
         self.same(&call, &counts.0, &counts.1)?;
-        match expected.iter().zip(&found).position(|(a, b)| a != b) {
+        self.same_bytes(&call, &expected, &found)
+    }
+
+    fn same_bytes(&mut self, call: &str, expected: &[u8], found: &[u8]) -> Outcome {
+        match expected.iter().zip(found).position(|(a, b)| a != b) {
             Some(at) => self.same(&format!("{call}: byte {at}"), &expected[at], &found[at]),
             None => Ok(()),
         }
@@ -316,10 +323,8 @@ impl Model {
         name: &str,
         change: &SetAttr,
     ) -> Outcome {
-        let (expected, found) = (
-            self.judge.setattr(both.judge, change, self.now),
-            fs.setattr(both.tested, change, self.now),
-        );
+        let expected = self.judge.setattr(both.judge, change, self.now);
+        let found = fs.setattr(both.tested, change, self.now);
         self.same_attr(&format!("setattr {name} {change:?}"), expected, found)
     }
 
@@ -378,21 +383,18 @@ impl Model {
             return Ok(());
         }
         let names: [&[u8]; 3] = [b"user.a", b"user.a longer name", b"user.b"];
-        let (name, now) = (names[self.dice.below(3) as usize], self.now);
+        let name = names[self.dice.below(3) as usize];
+        let now = self.now;
         let call = format!("xattr {} of {path}", text(name));
         match self.dice.below(4) {
             0 => {
-                let (expected, found) = (
-                    self.judge.getxattr(both.judge, name),
-                    fs.getxattr(both.tested, name),
-                );
+                let expected = self.judge.getxattr(both.judge, name);
+                let found = fs.getxattr(both.tested, name);
                 self.same(&call, &expected, &found)
             }
             1 => {
-                let (expected, found) = (
-                    self.judge.removexattr(both.judge, name, now),
-                    fs.removexattr(both.tested, name, now),
-                );
+                let expected = self.judge.removexattr(both.judge, name, now);
+                let found = fs.removexattr(both.tested, name, now);
                 self.same(&call, &expected, &found)
             }
             _ => {
@@ -414,10 +416,8 @@ impl Model {
                 names
             })
         };
-        let (expected, found) = (
-            sorted(tree::names(&mut self.judge, dir.judge)),
-            sorted(tree::names(fs, dir.tested)),
-        );
+        let expected = sorted(tree::names(&mut self.judge, dir.judge));
+        let found = sorted(tree::names(fs, dir.tested));
         self.same(&format!("readdir {path}"), &expected, &found)
     }
 
@@ -461,7 +461,11 @@ impl Model {
     fn flush<F: FileSystem + ?Sized>(&mut self, fs: &mut F) -> Outcome {
         if self.dice.chance(2) {
             self.same("sync", &Ok(()), &fs.sync())?;
-            return self.same("nothing waits after sync", &Dirty::default(), &fs.dirty());
+            return self.same(
+                "nothing is dirty after sync",
+                &Dirty::default(),
+                &fs.dirty(),
+            );
         }
         let bytes = self.dice.below(40_000);
         let waiting = fs.dirty().bytes;

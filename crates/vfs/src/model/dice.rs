@@ -14,7 +14,6 @@ impl Dice {
         Self { seed, thrown: 0 }
     }
 
-    /// Any number.
     pub fn word(&mut self) -> u64 {
         self.thrown += 1;
         mix(self.seed, self.thrown)

@@ -31,17 +31,17 @@ pub struct Rules {
     pub names: &'static [&'static [u8]],
     /// Several names for one file.
     pub hard_links: bool,
-    /// Symbolic links.
+    /// Symbolic links are made.
     pub symlinks: bool,
-    /// Devices, pipes, sockets.
+    /// Devices, pipes and sockets are made.
     pub special_files: bool,
-    /// Permission bits.
+    /// Permission bits are set and compared.
     pub modes: bool,
-    /// Owners and groups.
+    /// User and group ids are set and compared.
     pub owners: bool,
-    /// Extended attributes.
+    /// Extended attributes are set and compared.
     pub xattrs: bool,
-    /// [`Rename::Exchange`](crate::Rename::Exchange).
+    /// Names are exchanged by [`Rename::Exchange`](crate::Rename::Exchange).
     pub exchange: bool,
     /// Times of the last change of attributes.
     pub ctimes: bool,
@@ -49,7 +49,7 @@ pub struct Rules {
     pub tick_secs: i64,
     /// Length of the longest file.
     pub file_bytes_max: u64,
-    /// The most inodes.
+    /// The most inodes that exist at once.
     pub inodes_max: usize,
 }
 
@@ -87,13 +87,13 @@ impl Rules {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("seed {seed} step {step}: {call}: expected {expected}, found {found}")]
 pub struct Mismatch {
-    /// The run's seed.
+    /// The seed that replays the run.
     pub seed: u64,
     /// The call's number, from 0.
     pub step: u64,
-    /// The call.
+    /// The call that was answered differently.
     pub call: String,
-    /// What [`MemFs`] answered.
+    /// The answer of [`MemFs`], which judges.
     pub expected: String,
     /// What the file system under test answered.
     pub found: String,
@@ -149,7 +149,7 @@ impl Model {
         &mut self.judge
     }
 
-    /// Makes `steps` calls.
+    /// Makes `steps` random calls and compares the answers.
     pub fn run<F: FileSystem + ?Sized>(&mut self, fs: &mut F, steps: u64) -> Result<(), Mismatch> {
         for _ in 0..steps {
             if self.dice.chance(3) {
@@ -173,7 +173,8 @@ impl Model {
 
     /// Compares the whole trees.
     pub fn compare<F: FileSystem + ?Sized>(&mut self, fs: &mut F) -> Result<(), Mismatch> {
-        let (expected, found) = (tree::snapshot(&mut self.judge), tree::snapshot(fs));
+        let expected = tree::snapshot(&mut self.judge);
+        let found = tree::snapshot(fs);
         let (expected, found) = match (expected, found) {
             (Ok(expected), Ok(found)) => (expected, found),
             (expected, found) => return self.same("snapshot", &expected.err(), &found.err()),
@@ -217,7 +218,8 @@ impl Model {
         if expected == found {
             return Ok(());
         }
-        let (expected, found) = (format!("{expected:?}"), format!("{found:?}"));
+        let expected = format!("{expected:?}");
+        let found = format!("{found:?}");
         Err(Mismatch {
             seed: self.seed,
             step: self.step,
@@ -244,7 +246,8 @@ impl Model {
     /// stored.
     fn essence(&self, attr: &Attr) -> Attr {
         let rules = &self.rules;
-        let (directory, root) = (attr.kind == FileType::Directory, attr.ino == Ino::ROOT);
+        let directory = attr.kind == FileType::Directory;
+        let root = attr.ino == Ino::ROOT;
         Attr {
             ino: Ino::ROOT,
             mode: if rules.modes && !root { attr.mode } else { 0 },

@@ -25,7 +25,7 @@ const FILL: &str = "fill";
 const ROUNDS: &str = "rounds";
 
 with_defaults! {
-    /// How a file system grows old. No publication has such numbers for ours; all are assumed.
+    /// How a file system grows old. No paper has such numbers for ours; all are assumed.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct AgeingSpec {
         /// Draws sizes, victims and contents.
@@ -172,10 +172,8 @@ impl Volume {
                 .iter()
                 .map(|(file, _)| FileCall::Create { file: *file }),
         );
-        let (piece, longest) = (
-            self.spec.piece,
-            growing.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0),
-        );
+        let piece = self.spec.piece;
+        let longest = growing.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
         for offset in (0..longest).step_by(piece as usize) {
             for (file, bytes) in growing.iter().filter(|(_, bytes)| *bytes > offset) {
                 calls.push_back(file.write(offset, piece.min(bytes - offset), 0));
@@ -220,7 +218,6 @@ impl Benchmark for Volume {
         }
     }
 
-    /// By number.
     fn name(&self, file: FileId) -> String {
         format!("aged-{}", file.0)
     }
@@ -240,12 +237,10 @@ mod tests {
             file: (4096, 65_536),
             ..AgeingSpec::default()
         };
-        let (ageing, mut live, mut lengths, mut removed) = (
-            Ageing::new(spec).unwrap(),
-            0u64,
-            alloc::collections::BTreeMap::new(),
-            0u64,
-        );
+        let ageing = Ageing::new(spec).unwrap();
+        let mut live = 0u64;
+        let mut lengths = alloc::collections::BTreeMap::new();
+        let mut removed = 0u64;
         let mut after = Vec::new();
         for call in ageing {
             match call {

@@ -19,7 +19,6 @@ use crate::{
 use alloc::{collections::BTreeSet, string::String};
 use nandlab_sim::{Rng, rng, with_defaults};
 
-/// The only file.
 const FILE: FileId = FileId(0);
 /// The version of a file's contents after the phase that wrote it; seeks count on from their own.
 const PUTC: u32 = 1;
@@ -51,7 +50,7 @@ pub enum BonniePhase {
 }
 
 impl BonniePhase {
-    /// All of them.
+    /// All phases in the order of a run.
     pub const ALL: [Self; 6] = [
         Self::Putc,
         Self::Rewrite,
@@ -194,7 +193,8 @@ impl Bonnie {
             places: rng(spec.seed, "bonnie places"),
             spec,
         };
-        let (mut script, mut exists) = (Script::new(), false);
+        let mut script = Script::new();
+        let mut exists = false;
         for phase in run.spec.phases.iter().copied() {
             run.plan(phase, &mut exists, &mut script);
         }
@@ -248,7 +248,8 @@ impl Benchmark for Run {
         let compute = |each: u64| FileCall::Compute {
             instructions: each * buffer,
         };
-        let (at, chunk) = (n * spec.chunk, spec.chunk);
+        let at = n * spec.chunk;
+        let chunk = spec.chunk;
         match phase {
             BonniePhase::Putc => {
                 let write = FILE.write(start, buffer, PUTC);

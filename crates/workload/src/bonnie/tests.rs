@@ -60,17 +60,15 @@ fn small() -> BonnieSpec {
 #[test]
 fn each_phase_reads_writes_and_computes_what_the_program_does() {
     let sums = sums(&calls(small()));
-    let (close, fsynced) = (
-        Sum {
-            others: 1,
-            ..Sum::default()
-        },
-        Sum {
-            others: 1,
-            fsyncs: 1,
-            ..Sum::default()
-        },
-    );
+    let close = Sum {
+        others: 1,
+        ..Sum::default()
+    };
+    let fsynced = Sum {
+        others: 1,
+        fsyncs: 1,
+        ..Sum::default()
+    };
     assert_eq!(
         sums["putc"],
         Sum {
@@ -313,7 +311,9 @@ proptest! {
         let bytes = chunk * chunks + rest % chunk;
         let spec = BonnieSpec { seed, bytes, chunk, stdio_buffer, seeks, seekers, update_every, fsync, keep, phases, ..BonnieSpec::default() };
         let Ok(bonnie) = Bonnie::new(spec) else { return Ok(()) };
-        let (mut expected, mut open, mut last) = (Expected::new(bonnie.contents()), false, BTreeMap::new());
+        let mut expected = Expected::new(bonnie.contents());
+        let mut open = false;
+        let mut last = BTreeMap::new();
         for call in bonnie {
             expected.apply(&call).unwrap();
             match call {

@@ -1,8 +1,8 @@
 //! bonnie++'s tests of names: files are made, looked up and removed, in order and then at random.
 //!
 //! After R. Coker's bonnie++ 1.03 (`bonnie++.cpp`, `bon_file.cpp`), its `-n`: 16 times 1024 files,
-//! empty unless told otherwise. In order means names that begin with their number, in that order;
-//! at random means names that begin with letters, in an order that is drawn for looking up and for
+//! empty unless set otherwise. In order means names that begin with their number, in that order; at
+//! random means names that begin with letters, in an order that is drawn for looking up and for
 //! removing. Its tests of one large file are those of [`bonnie`](crate::bonnie) with a chunk of 8
 //! KiB, whose order differs.
 //!
@@ -19,7 +19,6 @@ use crate::{
 use alloc::{format, string::String};
 use nandlab_sim::{mix, with_defaults};
 
-/// The most files.
 const FILES_MAX: u64 = 1 << 24;
 /// The longest file in bytes.
 const BYTES_MAX: u64 = 1 << 30;
@@ -39,7 +38,7 @@ with_defaults! {
         /// Least and most bytes of a file: 0.
         pub bytes: (u64, u64) = (0, 0),
         /// A sync of everything ends each phase that changes something, within its time. The
-        /// program has none unless told (`-b` for each call).
+        /// program has none unless set (`-b` for each call).
         pub sync_all: bool = false,
     }
 }
@@ -93,22 +92,26 @@ impl BonnieFiles {
     pub fn new(spec: BonnieFilesSpec) -> Result<Self, SpecError> {
         spec.check()?;
         let mut script = Script::new();
-        for (phase, pass, random) in [
-            ("create-in-order", Pass::Create, false),
-            ("stat-in-order", Pass::Find, false),
-            ("remove-in-order", Pass::Remove, false),
-            ("create-at-random", Pass::Create, true),
-            ("stat-at-random", Pass::Find, true),
-            ("remove-at-random", Pass::Remove, true),
-        ] {
-            script.pass(phase, (pass, random), spec.files);
-            let sync = spec.sync_all && pass != Pass::Find;
-            script.calls(phase, sync.then_some(FileCall::Sync));
-        }
+        plan(&mut script, &spec);
         let contents = Contents::new(spec.seed);
         let orders = [2, 3].map(|part| Scatter::new(spec.files, mix(spec.seed, part)));
         let run = Run { spec, orders };
         Ok(Self(Scripted::new(script, contents, run)))
+    }
+}
+
+fn plan(script: &mut Script<(Pass, bool)>, spec: &BonnieFilesSpec) {
+    for (phase, pass, random) in [
+        ("create-in-order", Pass::Create, false),
+        ("stat-in-order", Pass::Find, false),
+        ("remove-in-order", Pass::Remove, false),
+        ("create-at-random", Pass::Create, true),
+        ("stat-at-random", Pass::Find, true),
+        ("remove-at-random", Pass::Remove, true),
+    ] {
+        script.pass(phase, (pass, random), spec.files);
+        let sync = spec.sync_all && pass != Pass::Find;
+        script.calls(phase, sync.then_some(FileCall::Sync));
     }
 }
 
@@ -177,7 +180,8 @@ mod tests {
         for phase in ["create-in-order", "stat-in-order", "remove-in-order"] {
             assert_eq!(numbers(phase), ordered, "{phase}");
         }
-        let (found, removed) = (numbers("stat-at-random"), numbers("remove-at-random"));
+        let found = numbers("stat-at-random");
+        let removed = numbers("remove-at-random");
         assert!(found != removed && !found.is_sorted() && !removed.is_sorted());
         let sorted = |mut numbers: Vec<u32>| {
             numbers.sort_unstable();

@@ -116,7 +116,6 @@ impl CameraSpec {
         }
     }
 
-    /// Photos in all.
     fn photos_in_all(&self) -> u32 {
         self.transactions.saturating_mul(self.photos)
     }
@@ -145,7 +144,8 @@ impl CameraSpec {
         )?;
         within("unit", self.unit, 1..=PHOTO_MAX, "1 to 4294967295 bytes")?;
         within("entry", self.entry_bytes, 1..=1 << 20, "1 to 1048576 bytes")?;
-        let (min, max) = (self.photo_bytes_min, self.photo_bytes_max);
+        let min = self.photo_bytes_min;
+        let max = self.photo_bytes_max;
         require(min >= self.unit, "shortest photo", min, "at least a unit")?;
         within(
             "longest photo",
@@ -278,7 +278,8 @@ impl CameraMs500 {
 impl Camera {
     fn make(&mut self, calls: &mut Calls) {
         self.made += 1;
-        let (file, bytes) = (FileId(self.made), self.sizes.next() * self.spec.unit);
+        let file = FileId(self.made);
+        let bytes = self.sizes.next() * self.spec.unit;
         calls.push_back(FileCall::Create { file });
         self.write(file, 0, bytes, 0, calls);
         calls.push_back(FileCall::Close { file });
@@ -354,9 +355,9 @@ impl Camera {
         }
     }
 
-    /// Writes one entry.
     fn write_entry(&mut self, entry: u64, calls: &mut Calls) {
-        let (start, unit) = (entry * self.spec.entry_bytes, self.spec.unit);
+        let start = entry * self.spec.entry_bytes;
+        let unit = self.spec.unit;
         let end = start + self.spec.entry_bytes;
         let (from, to) = match self.spec.index_write {
             IndexWrite::Entry => (start, end),

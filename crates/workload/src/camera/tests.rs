@@ -30,7 +30,9 @@ fn is_write(call: &FileCall) -> bool {
 
 /// Photos that exist after each transaction, as the calls have it.
 fn left(spec: CameraSpec) -> Vec<usize> {
-    let (mut live, mut left, mut made) = (0, Vec::new(), 0);
+    let mut live = 0;
+    let mut left = Vec::new();
+    let mut made = 0;
     for call in CameraMs500::new(spec.clone()).unwrap() {
         match call {
             FileCall::Create { file } if file != INDEX => {
@@ -217,7 +219,9 @@ proptest! {
             total: total.map(|total| total + all * unit),
         };
         let camera = CameraMs500::new(spec.clone()).unwrap();
-        let (mut expected, mut open, mut bytes) = (Expected::new(camera.contents()), BTreeMap::new(), 0);
+        let mut expected = Expected::new(camera.contents());
+        let mut open = BTreeMap::new();
+        let mut bytes = 0;
         for call in camera {
             expected.apply(&call).unwrap();
             match call {

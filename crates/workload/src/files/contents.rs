@@ -1,8 +1,8 @@
 //! What a workload's files hold: bytes that are a function of the place alone.
 //!
 //! *Promises.* The byte at an offset depends on seed, file, version and offset, not on how the
-//! bytes are grouped into writes; so whoever knows the calls can tell what a file must hold, and
-//! bytes that ended up elsewhere are found, unless all are zeros.
+//! bytes are grouped into writes; so the calls determine what a file must hold, and bytes that
+//! ended up elsewhere are found, unless all are zeros.
 
 use super::FileId;
 use nandlab_sim::mix;
@@ -111,12 +111,9 @@ impl Contents {
     /// Fills `buf` with what `file` holds from `offset` on, in this version.
     pub fn fill(&self, file: FileId, version: u32, offset: u64, buf: &mut [u8]) {
         let key = mix(mix(self.seed, u64::from(file.0)), u64::from(version));
-        let word = |index: u64| match self.look {
-            Look::Random => mix(key, index).to_le_bytes(),
-            Look::Text => *WORDS[(mix(key, index) >> 58) as usize],
-            Look::Zero => [0; WORD],
-        };
-        let (into, first) = ((offset % WORD as u64) as usize, offset / WORD as u64);
+        let word = |index: u64| self.word(key, index);
+        let into = (offset % WORD as u64) as usize;
+        let first = offset / WORD as u64;
         let (head, rest) = buf.split_at_mut(if into == 0 {
             0
         } else {
@@ -125,6 +122,14 @@ impl Contents {
         head.copy_from_slice(&word(first)[into..][..head.len()]);
         for (index, part) in (first + u64::from(into > 0)..).zip(rest.chunks_mut(WORD)) {
             part.copy_from_slice(&word(index)[..part.len()]);
+        }
+    }
+
+    fn word(&self, key: u64, index: u64) -> [u8; WORD] {
+        match self.look {
+            Look::Random => mix(key, index).to_le_bytes(),
+            Look::Text => *WORDS[(mix(key, index) >> 58) as usize],
+            Look::Zero => [0; WORD],
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a stream of calls leaves behind, told from the calls alone.
+//! What a stream of calls leaves behind, derived from the calls alone.
 //!
 //! *Promises.* After each call that was applied: which files there are, how long they are, and
 //! every byte of them. Holds for each file its extents by version, not their bytes: memory grows
@@ -11,9 +11,9 @@ use alloc::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("file {}: {call}: expected {expected}", .call.file().map_or(0, |file| file.0))]
 pub struct ExpectedError {
-    /// The call.
+    /// The call that breaks the stream's rules.
     pub call: FileCall,
-    /// What would do.
+    /// The state that the call needs.
     pub expected: &'static str,
 }
 
@@ -39,7 +39,7 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// No files yet.
+    /// Starts without any files.
     pub fn new(contents: Contents) -> Self {
         Self {
             contents,
@@ -102,7 +102,8 @@ impl Expected {
             .next_back()
             .map_or(offset, |(start, _)| *start);
         for (start, extent) in file.extents.range(first..end) {
-            let (from, to) = (*start.max(&offset), extent.end.min(end));
+            let from = *start.max(&offset);
+            let to = extent.end.min(end);
             if from < to {
                 self.contents.fill(
                     id,
@@ -223,7 +224,9 @@ mod tests {
         fn every_byte_is_known_whatever_was_written_and_cut(
             calls in prop::collection::vec((0u64..200, 0u64..80, prop::bool::weighted(0.2)), 0..40), from in 0u64..300, length in 0usize..100,
         ) {
-            let (contents, mut expected, mut model) = (Contents::new(9), Expected::new(Contents::new(9)), Vec::new());
+            let contents = Contents::new(9);
+            let mut expected = Expected::new(Contents::new(9));
+            let mut model = Vec::new();
             expected.apply(&FileCall::Create { file: F }).unwrap();
             for (version, (offset, length, cut)) in (0..).zip(calls) {
                 if cut {

@@ -71,35 +71,35 @@ pub(crate) fn pieces(bytes: u64, piece: u64) -> impl Iterator<Item = (u64, u64)>
 pub enum FileCall {
     /// Makes a file that is not there, and opens it.
     Create {
-        /// Which.
+        /// The file to create.
         file: FileId,
     },
     /// Opens a file that is there.
     Open {
-        /// Which.
+        /// The file to open.
         file: FileId,
     },
     /// Gives an open file back.
     Close {
-        /// Which.
+        /// The file to close.
         file: FileId,
     },
     /// Reads what is there.
     Read {
-        /// An open file.
+        /// The open file of the call.
         file: FileId,
-        /// First byte.
+        /// The offset of the first byte.
         offset: u64,
-        /// Bytes, above 0.
+        /// The number of bytes, above 0.
         length: u64,
     },
     /// Writes what [`Contents`] has for the place.
     Write {
-        /// An open file.
+        /// The open file of the call.
         file: FileId,
-        /// First byte.
+        /// The offset of the first byte.
         offset: u64,
-        /// Bytes, above 0.
+        /// The number of bytes, above 0.
         length: u64,
         /// Which of the bytes that the place may hold: each rewriting has another, so that a lost
         /// one is found.
@@ -107,32 +107,32 @@ pub enum FileCall {
     },
     /// Gives a file another length; what is added reads as zeros.
     Truncate {
-        /// An open file.
+        /// The open file of the call.
         file: FileId,
-        /// Bytes.
+        /// The new length in bytes.
         length: u64,
     },
     /// Makes an open file durable.
     Fsync {
-        /// Which.
+        /// The file to make durable.
         file: FileId,
     },
     /// Makes the contents of an open file durable, and what is needed to find them: what `O_SYNC`
     /// did after each write before Linux 2.6.33, and `O_DSYNC` since.
     Fdatasync {
-        /// Which.
+        /// The file to make durable.
         file: FileId,
     },
     /// Removes a closed file.
     Remove {
-        /// Which.
+        /// The file to remove.
         file: FileId,
     },
-    /// Makes everything durable.
+    /// Makes every earlier call durable.
     Sync,
     /// Touches no file: the program itself works.
     Compute {
-        /// Of its processor.
+        /// Instructions that the processor executes.
         instructions: u64,
     },
 }

@@ -10,7 +10,7 @@ use alloc::{collections::VecDeque, string::String};
 /// What is done between phases, outside of a benchmark's stopwatch: opening and removing files.
 pub(crate) const SET_UP: &str = "set-up";
 
-/// What comes next.
+/// A step of a script, planned or under way.
 #[derive(Clone, Debug)]
 enum Step<P> {
     Call(FileCall),
@@ -34,7 +34,6 @@ pub(crate) struct Script<P> {
 }
 
 impl<P: Copy> Script<P> {
-    /// Nothing planned.
     pub(crate) fn new() -> Self {
         Self {
             steps: VecDeque::new(),
@@ -45,7 +44,6 @@ impl<P: Copy> Script<P> {
         }
     }
 
-    /// Plans single calls.
     pub(crate) fn calls(&mut self, phase: &'static str, calls: impl IntoIterator<Item = FileCall>) {
         let steps = calls.into_iter().map(|call| (phase, Step::Call(call)));
         self.steps.extend(steps);
@@ -97,10 +95,8 @@ pub(crate) trait Benchmark {
     /// Appends the calls of an item of `pass`. Items come in order, the first is number 0.
     fn item(&mut self, pass: Self::Pass, number: u64, calls: &mut Calls);
 
-    /// As [`FileCalls::name`](super::FileCalls::name).
     fn name(&self, file: FileId) -> String;
 
-    /// As [`FileCalls::group`](super::FileCalls::group).
     fn group(&self, _: FileId) -> &'static str {
         "files"
     }

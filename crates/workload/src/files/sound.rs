@@ -11,7 +11,7 @@ use alloc::{
 /// A stream that was run to its end.
 pub(crate) struct Sound {
     pub calls: Vec<(&'static str, FileCall)>,
-    /// What is left.
+    /// The contents that each file should have.
     pub expected: Expected,
 }
 
@@ -46,16 +46,16 @@ pub(crate) fn refused<S: Default>(
 /// Runs a stream: files are created before they are opened, open while they are used, closed at the
 /// end; names differ; reads find what is there; what is written differs from what was there.
 pub(crate) fn run(mut stream: impl FileCalls) -> Sound {
-    let (mut expected, mut open, mut names) = (
-        Expected::new(stream.contents()),
-        BTreeSet::new(),
-        BTreeMap::<FileId, String>::new(),
-    );
-    let (mut calls, mut there) = (Vec::new(), BTreeMap::new());
+    let mut expected = Expected::new(stream.contents());
+    let mut open = BTreeSet::new();
+    let mut names = BTreeMap::<FileId, String>::new();
+    let mut calls = Vec::new();
+    let mut there = BTreeMap::new();
     while let Some(call) = stream.next() {
         calls.push((stream.phase(), call));
         let Some(file) = call.file() else { continue };
-        let (mut before, mut after) = ([0; 8], [0; 8]);
+        let mut before = [0; 8];
+        let mut after = [0; 8];
         if let FileCall::Write { offset, .. } = call {
             expected.fill(file, offset, &mut before);
         }

@@ -1,9 +1,9 @@
 //! fs_mark: many small files, made durable in one of several ways.
 //!
 //! After R. Wheeler's fs_mark 3.3 (`fs_mark.c`, `fs_mark.h`): in each loop every thread makes its
-//! files one after the other - create, write in pieces, make durable, close -, makes them durable
-//! afterwards where the method says so, and removes them unless told to keep them. Files per second
-//! are those of the phases `files` and `sync` together; the program counts the removal, too.
+//! files one after the other: create, write in pieces, make durable, close. It makes them durable
+//! afterwards where the method says so, and removes them unless asked to keep them. Files per
+//! second are those of the phases `files` and `sync` together; the program counts the removal, too.
 //!
 //! *Differs* from the program where that has threads, which are one stream here, a file of each in
 //! turn; and all files lie in one directory, as without its `-D`.
@@ -97,13 +97,13 @@ with_defaults! {
         pub bytes: u64 = 51_200,
         /// Bytes that are written at once (`-w`): 16384.
         pub piece: u64 = 16_384,
-        /// Threads (`-t`): 1.
+        /// The number of threads (`-t`): 1 by default.
         pub threads: u64 = 1,
         /// How files are made durable (`-S`): each before it is closed.
         pub sync: FsMarkSync = FsMarkSync::PerFile,
-        /// Loops (`-L`): 1.
+        /// The number of loops (`-L`): 1 by default.
         pub loops: u64 = 1,
-        /// Files stay (`-k`).
+        /// Whether files stay after the run (`-k`).
         pub keep: bool = false,
     }
 }
@@ -160,23 +160,27 @@ impl FsMark {
         for first in (0..spec.loops).map(|number| number * count) {
             script.pass(FILES, (Pass::Make, first), count);
             script.calls(SYNC, spec.sync.has_sync().then_some(FileCall::Sync));
-            let fsync = |backwards| (Pass::Fsync { backwards }, first);
-            match spec.sync {
-                FsMarkSync::None | FsMarkSync::PerFile => {}
-                FsMarkSync::Everything => script.pass(SYNC, fsync(false), 1),
-                FsMarkSync::Reverse | FsMarkSync::EverythingReverse => {
-                    script.pass(SYNC, fsync(true), count)
-                }
-                FsMarkSync::InOrder | FsMarkSync::EverythingInOrder => {
-                    script.pass(SYNC, fsync(false), count)
-                }
-            }
+            plan_sync(&mut script, spec.sync, first, count);
             if !spec.keep {
                 script.pass(REMOVE, (Pass::Remove, first), count);
             }
         }
         let contents = Contents::new(spec.seed);
         Ok(Self(Scripted::new(script, contents, spec)))
+    }
+}
+
+fn plan_sync(script: &mut Script<(Pass, u64)>, sync: FsMarkSync, first: u64, count: u64) {
+    let fsync = |backwards| (Pass::Fsync { backwards }, first);
+    match sync {
+        FsMarkSync::None | FsMarkSync::PerFile => {}
+        FsMarkSync::Everything => script.pass(SYNC, fsync(false), 1),
+        FsMarkSync::Reverse | FsMarkSync::EverythingReverse => {
+            script.pass(SYNC, fsync(true), count)
+        }
+        FsMarkSync::InOrder | FsMarkSync::EverythingInOrder => {
+            script.pass(SYNC, fsync(false), count)
+        }
     }
 }
 

@@ -105,14 +105,12 @@ fn the_default_is_a_thousand_files_of_fifty_kibibytes() {
 
 #[test]
 fn names_have_forty_letters() {
-    let (one, two) = (
-        FsMark::new(FsMarkSpec::default()).unwrap(),
-        FsMark::new(FsMarkSpec {
-            seed: 2,
-            ..FsMarkSpec::default()
-        })
-        .unwrap(),
-    );
+    let one = FsMark::new(FsMarkSpec::default()).unwrap();
+    let two = FsMark::new(FsMarkSpec {
+        seed: 2,
+        ..FsMarkSpec::default()
+    })
+    .unwrap();
     assert_eq!(one.name(A).len(), 40);
     assert!(one.name(A).ends_with("0000000000000000") && one.name(B).ends_with("0000000000000001"));
     assert_ne!(one.name(A), two.name(A));

@@ -4,8 +4,8 @@
 //! After what Android's package manager leaves behind: the package is written in pieces and made
 //! durable; its code is optimised into a file of its own, made durable too; libraries and data
 //! follow as small files, some made durable; then the list of packages is written beside the old
-//! one, made durable, and takes its place. Numbers and sizes are assumed: the publication of F2FS
-//! (ELC Europe 2012) reports the seconds that "app install" took and not what it consisted of.
+//! one, made durable, and takes its place. Numbers and sizes are assumed: the F2FS paper (ELC
+//! Europe 2012) reports the seconds that "app install" took and not what it consisted of.
 //!
 //! *Differs* from the real one: the list is written anew under a name of its own and the old one
 //! removed, as streams of file calls do not rename; all files lie in one directory.
@@ -36,7 +36,7 @@ with_defaults! {
     pub struct InstallSpec {
         /// Draws sizes and contents.
         pub seed: u64 = 1,
-        /// Applications: 30 (assumed).
+        /// The number of applications: 30 by default, assumed.
         pub apps: u64 = 30,
         /// Least and most bytes of a package: 1 MiB to 10 MiB (assumed).
         pub package: (u64, u64) = (1 << 20, 10 << 20),
@@ -110,7 +110,8 @@ impl InstallSpec {
 
     /// The application of a file, and its number there.
     fn place(&self, file: FileId) -> (u64, u64) {
-        let (file, each) = (u64::from(file.0), FIRST + self.files);
+        let file = u64::from(file.0);
+        let each = FIRST + self.files;
         (file / each, file % each)
     }
 }

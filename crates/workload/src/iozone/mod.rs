@@ -19,7 +19,6 @@ use crate::{
 use alloc::{collections::BTreeSet, string::String};
 use nandlab_sim::with_defaults;
 
-/// The only file.
 const FILE: FileId = FileId(0);
 /// The longest file in bytes.
 const BYTES_MAX: u64 = 1 << 40;
@@ -49,7 +48,7 @@ pub enum IozoneTest {
 }
 
 impl IozoneTest {
-    /// All of them.
+    /// All phases in the order of a run.
     pub const ALL: [Self; 6] = [
         Self::Write,
         Self::Read,
@@ -141,7 +140,7 @@ enum Pass {
     RandomRead,
     RandomWrite,
     BackwardRead,
-    /// The first one.
+    /// Rewrites the first record again and again.
     RecordRewrite,
     StrideRead,
 }
@@ -219,10 +218,8 @@ impl IozoneSpec {
         before: &[FileCall],
         script: &mut Script<Pass>,
     ) {
-        let (fsync, close) = (
-            FileCall::Fsync { file: FILE },
-            FileCall::Close { file: FILE },
-        );
+        let fsync = FileCall::Fsync { file: FILE };
+        let close = FileCall::Close { file: FILE };
         if pass == Pass::Write(WRITTEN) {
             script.calls(SET_UP, trial());
         }
@@ -246,11 +243,10 @@ impl IozoneSpec {
 /// Tries whether a file can be made, cut and removed; then makes it.
 fn trial() -> [FileCall; 6] {
     let file = FILE;
-    let (create, close) = (FileCall::Create { file }, FileCall::Close { file });
-    let (cut, remove) = (
-        FileCall::Truncate { file, length: 0 },
-        FileCall::Remove { file },
-    );
+    let create = FileCall::Create { file };
+    let close = FileCall::Close { file };
+    let cut = FileCall::Truncate { file, length: 0 };
+    let remove = FileCall::Remove { file };
     [create, cut, close, remove, create, close]
 }
 
@@ -293,16 +289,9 @@ impl Benchmark for Run {
 
     /// The calls of one record.
     fn item(&mut self, pass: Pass, n: u64, calls: &mut Calls) {
-        let (number, version) = match pass {
-            Pass::Write(version) => (n, Some(version)),
-            Pass::Read => (n, None),
-            Pass::RandomRead => (self.order.place(n), None),
-            Pass::RandomWrite => (self.order.place(n), Some(AT_RANDOM)),
-            Pass::BackwardRead => (self.spec.records() - 1 - n, None),
-            Pass::RecordRewrite => (0, Some(RECORD + n as u32)),
-            Pass::StrideRead => (self.stride.draw(), None),
-        };
-        let (offset, length) = (number * self.spec.record, self.spec.record);
+        let (number, version) = self.place(pass, n);
+        let offset = number * self.spec.record;
+        let length = self.spec.record;
         let Some(version) = version else {
             calls.push_back(FILE.read(offset, length));
             return;
@@ -315,6 +304,21 @@ impl Benchmark for Run {
     /// The name that the program gives it.
     fn name(&self, _: FileId) -> String {
         "iozone.tmp".into()
+    }
+}
+
+impl Run {
+    /// The record of a call, and the version that it writes.
+    fn place(&mut self, pass: Pass, n: u64) -> (u64, Option<u32>) {
+        match pass {
+            Pass::Write(version) => (n, Some(version)),
+            Pass::Read => (n, None),
+            Pass::RandomRead => (self.order.place(n), None),
+            Pass::RandomWrite => (self.order.place(n), Some(AT_RANDOM)),
+            Pass::BackwardRead => (self.spec.records() - 1 - n, None),
+            Pass::RecordRewrite => (0, Some(RECORD + n as u32)),
+            Pass::StrideRead => (self.stride.draw(), None),
+        }
     }
 }
 

@@ -25,7 +25,8 @@ fn all() -> IozoneSpec {
 
 /// The records that a phase reads and writes, in order, as numbers.
 fn records(calls: &[(&str, FileCall)], phase: &str, record: u64) -> (Vec<u64>, Vec<u64>) {
-    let (mut reads, mut writes) = (Vec::new(), Vec::new());
+    let mut reads = Vec::new();
+    let mut writes = Vec::new();
     for (_, call) in calls.iter().filter(|(one, _)| *one == phase) {
         match *call {
             FileCall::Read { offset, length, .. } if length == record => {
@@ -65,7 +66,8 @@ fn each_phase_has_every_record_in_its_order() {
     order.dedup();
     assert_eq!(order, PHASES);
     let of = |phase| records(&calls, phase, 4096);
-    let (forward, none): (Vec<u64>, Vec<u64>) = ((0..256).collect(), vec![]);
+    let forward: Vec<u64> = (0..256).collect();
+    let none: Vec<u64> = vec![];
     for phase in ["write", "rewrite"] {
         assert_eq!(of(phase), (none.clone(), forward.clone()), "{phase}");
     }
@@ -130,11 +132,9 @@ fn options_say_what_the_stopwatch_includes() {
             .map(|(phase, call)| (*phase, *call))
             .collect::<Vec<_>>()
     };
-    let (open, fsync, close) = (
-        FileCall::Open { file: FILE },
-        FileCall::Fsync { file: FILE },
-        FileCall::Close { file: FILE },
-    );
+    let open = FileCall::Open { file: FILE };
+    let fsync = FileCall::Fsync { file: FILE };
+    let close = FileCall::Close { file: FILE };
     let before_rewrite = [(SET_UP, open), (SET_UP, fsync)];
     let with = |after: &[(&'static str, FileCall)]| [after, &before_rewrite].concat();
     assert_eq!(
@@ -270,7 +270,9 @@ proptest! {
         let chosen = |(n, _): &(usize, IozoneTest)| *n == 0 || chosen & 1 << n != 0;
         let tests = IozoneTest::ALL.into_iter().enumerate().filter(chosen).map(|(_, test)| test).collect();
         let iozone = Iozone::new(IozoneSpec { seed, bytes: record * count + rest % record, record, tests, flush, close, sync, sync_all: sync }).unwrap();
-        let (mut expected, mut open, mut last) = (Expected::new(iozone.contents()), false, BTreeMap::new());
+        let mut expected = Expected::new(iozone.contents());
+        let mut open = false;
+        let mut last = BTreeMap::new();
         for call in iozone {
             expected.apply(&call).unwrap();
             match call {

@@ -5,10 +5,10 @@ use nandlab_sim::mix;
 
 const ROUNDS: usize = 3;
 
-/// A permutation of `0..n`. On the smallest power of two not below n it is a chain of steps that
-/// are each invertible there (multiply by an odd number, add, fold the upper half into the lower);
-/// results from n up are sent round again, which ends below n because the chain is a permutation,
-/// after fewer than two rounds on average.
+/// A permutation of `0..n`. On the smallest power of two not below n it is a chain of steps, each
+/// invertible there: multiply by an odd number, add, fold the upper half into the lower; results
+/// from n up are sent round again, which ends below n because the chain is a permutation, after
+/// fewer than two rounds on average.
 #[derive(Clone, Debug)]
 pub(crate) struct Scatter {
     n: u64,

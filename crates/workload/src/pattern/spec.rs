@@ -36,7 +36,7 @@ pub enum Order {
 /// How long the stream is. Flushes are never counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// So many requests.
+    /// The stream ends after so many requests.
     Requests(u64),
     /// So many bytes read, written and discarded, rounded up to whole requests.
     Bytes(u64),
@@ -59,10 +59,10 @@ pub enum Arrival {
     },
 }
 
-/// A synthetic stream.
+/// The parameters of a synthetic stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
-    /// Where requests go.
+    /// The order of the addresses.
     pub order: Order,
     /// Share of reads among reads and writes, 0 to 1.
     pub reads: f64,
@@ -78,11 +78,11 @@ pub struct Spec {
     pub offset: u64,
     /// Size of the region in bytes; a multiple of 512, at least a block.
     pub size: u64,
-    /// How much.
+    /// The length of the stream.
     pub amount: Amount,
     /// A flush after every so many requests; 0 for none.
     pub flush_every: u64,
-    /// When.
+    /// The times at which requests arrive.
     pub arrival: Arrival,
     /// The same seed gives the same stream for ever.
     pub seed: u64,
@@ -94,9 +94,9 @@ pub struct Spec {
 pub struct SpecError {
     /// The field of [`Spec`].
     pub key: &'static str,
-    /// Its value.
+    /// The value of the parameter.
     pub found: String,
-    /// What would do.
+    /// The values that it takes.
     pub expected: String,
 }
 
@@ -235,7 +235,7 @@ impl Spec {
                     self.positions() >= 2,
                     "size",
                     self.size,
-                    "room for at least two blocks, one hot and one cold",
+                    "space for at least two blocks, one hot and one cold",
                 )
             }
         }

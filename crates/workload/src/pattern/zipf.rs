@@ -131,7 +131,8 @@ mod tests {
 
     #[test]
     fn each_hot_rank_has_its_own_frequency() {
-        let (n, theta) = (1000, 0.99);
+        let n = 1000;
+        let theta = 0.99;
         let zipf = Zipf::new(n, theta);
         let mut rng = rng(3, "test");
         let mut seen = [0u32; 1000];

@@ -2,9 +2,9 @@
 //! cleaning.
 //!
 //! After the evaluation of cleaning in J.-Y. Hwang, "F2FS: A New File System Designed for Flash
-//! Storage in Mobile", ELC Europe 2012, "the publication": three files of 1 GB are written; 256 MB
-//! go at random to the three; 256 MB go at random to one of them, thirty times. Its other
-//! evaluation, IOzone's random writes to several files, is this with rounds that go to all of them.
+//! Storage in Mobile", ELC Europe 2012, "the paper": three files of 1 GB are written; 256 MB go at
+//! random to the three; 256 MB go at random to one of them, thirty times. Its other evaluation,
+//! IOzone's random writes to several files, is this with rounds that go to all of them.
 //!
 //! *Promises.* The stream is a pure function of [`RewritesSpec`].
 
@@ -19,7 +19,6 @@ use nandlab_sim::{Rng, rng, with_defaults};
 const BYTES_MAX: u64 = 1 << 40;
 /// The longest record in bytes.
 const RECORD_MAX: u64 = 16 << 20;
-/// The most files.
 const FILES_MAX: u64 = 1 << 10;
 /// The most records of a phase, and of all rounds together: each has a version of its own.
 const RECORDS_MAX: u64 = 1 << 30;
@@ -29,13 +28,13 @@ const ALL: &str = "all-files";
 const ROUNDS: &str = "rounds";
 
 with_defaults! {
-    /// Files and what is overwritten. The defaults are the publication's, in units of 2^20 and 2^30
+    /// Files and what is overwritten. The defaults are the paper's, in units of 2^20 and 2^30
     /// bytes; it does not say how much is written at once.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct RewritesSpec {
         /// Draws places and contents.
         pub seed: u64 = 1,
-        /// Files: 3.
+        /// The number of files: 3 by default.
         pub files: u64 = 3,
         /// Length of each in bytes, rounded down to whole records: 1 GiB.
         pub bytes: u64 = 1 << 30,
@@ -43,7 +42,7 @@ with_defaults! {
         pub record: u64 = 4096,
         /// Bytes that are first overwritten in all files: 256 MiB.
         pub spread: u64 = 256 << 20,
-        /// Rounds: 30.
+        /// The number of rounds: 30 by default.
         pub rounds: u64 = 30,
         /// Bytes that each overwrites: 256 MiB.
         pub round: u64 = 256 << 20,
@@ -112,7 +111,8 @@ impl Rewrites {
     /// The run that `spec` describes, if that passes its [`check`](RewritesSpec::check).
     pub fn new(spec: RewritesSpec) -> Result<Self, SpecError> {
         spec.check()?;
-        let (script, contents) = (spec.plan(), Contents::new(spec.seed));
+        let script = spec.plan();
+        let contents = Contents::new(spec.seed);
         let places = rng(spec.seed, "rewritten places");
         let run = Run { spec, places };
         Ok(Self(Scripted::new(script, contents, run)))
@@ -137,10 +137,8 @@ impl RewritesSpec {
         let spread = self.spread / self.record;
         script.pass(ALL, rewrite(self.files, 1), spread);
         script.calls(ALL, fsyncs(self.files));
-        let (count, records) = (
-            if self.everywhere { self.files } else { 1 },
-            self.round / self.record,
-        );
+        let count = if self.everywhere { self.files } else { 1 };
+        let records = self.round / self.record;
         for round in 0..self.rounds {
             let version = (1 + spread + round * records) as u32;
             script.pass(ROUNDS, rewrite(count, version), records);
@@ -190,8 +188,10 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_default_writes_what_the_publication_did() {
-        let (mut bytes, mut to_first, mut places) = ([0u64; 3], 0u64, Vec::new());
+    fn the_default_writes_what_the_paper_did() {
+        let mut bytes = [0u64; 3];
+        let mut to_first = 0u64;
+        let mut places = Vec::new();
         let mut rewrites = Rewrites::new(RewritesSpec {
             record: 65_536,
             ..RewritesSpec::default()

@@ -4,9 +4,9 @@
 //! After SQLite's pager (`pager.c`, `os_unix.c`), synchronous, its cache empty: a transaction reads
 //! the pages that it changes, among them the first, which counts changes. Their old contents go to
 //! the journal, behind a header of one sector, each between its number and a checksum; the journal
-//! is made durable, told how many pages it holds, and made durable again. Then the pages are
-//! written to the database, that is made durable, and the journal ends as the mode has it: that is
-//! the commit. Durable means fdatasync.
+//! is made durable, gets its page count, and is made durable again. Then the pages are written to
+//! the database, that is made durable, and the journal ends as the mode has it: that is the commit.
+//! Durable means fdatasync.
 //!
 //! *Differs* from SQLite: the journal holds noise instead of old pages, as nobody rolls back here;
 //! locks, and the fsync of the directory that follows the first sync of a new journal, are left
@@ -21,9 +21,9 @@ use crate::{
 use alloc::{string::String, vec::Vec};
 use nandlab_sim::{Rng, rng, with_defaults};
 
-/// The database.
+/// The file that holds the database.
 pub const DATABASE: FileId = FileId(0);
-/// Its journal.
+/// The file that holds the rollback journal.
 pub const JOURNAL: FileId = FileId(1);
 /// The phase that is measured.
 const TRANSACTIONS: &str = "transactions";
@@ -59,15 +59,14 @@ with_defaults! {
         pub pages: u64 = 256,
         /// Bytes of a page: 4096, SQLite's default.
         pub page: u64 = 4096,
-        /// Transactions: 100.
+        /// The number of transactions: 100 by default.
         pub transactions: u64 = 100,
         /// Pages that each changes beside the first: 1, an update of one row that changes no index.
         pub changed: u64 = 1,
         /// How it ends: the journal is removed, SQLite's default.
         pub mode: JournalMode = JournalMode::Delete,
         /// The journal is made durable twice, and when it is cut (`PRAGMA synchronous = FULL`,
-        /// SQLite's default). Otherwise it is told how many pages it holds before it is made
-        /// durable once.
+        /// SQLite's default). Otherwise its page count is written before it is made durable once.
         pub full: bool = true,
     }
 }
@@ -119,16 +118,7 @@ impl Rollback {
     pub fn new(spec: RollbackSpec) -> Result<Self, SpecError> {
         spec.check()?;
         let mut script = Script::new();
-        let kept = spec.mode != JournalMode::Delete;
-        let create = |file| FileCall::Create { file };
-        let close = |file| FileCall::Close { file };
-        let fill = DATABASE.write(0, spec.pages * spec.page, 0);
-        script.calls(SET_UP, [create(DATABASE), fill]);
-        script.calls(SET_UP, kept.then_some(create(JOURNAL)));
-        script.calls(SET_UP, [FileCall::Sync]);
-        script.pass(TRANSACTIONS, (), spec.transactions);
-        script.calls(SET_UP, kept.then_some(close(JOURNAL)));
-        script.calls(SET_UP, [close(DATABASE)]);
+        plan(&mut script, &spec);
         let contents = Contents::new(spec.seed);
         let transactions = Transactions {
             places: rng(spec.seed, "rollback pages"),
@@ -137,6 +127,19 @@ impl Rollback {
         };
         Ok(Self(Scripted::new(script, contents, transactions)))
     }
+}
+
+fn plan(script: &mut Script<()>, spec: &RollbackSpec) {
+    let kept = spec.mode != JournalMode::Delete;
+    let create = |file| FileCall::Create { file };
+    let close = |file| FileCall::Close { file };
+    let fill = DATABASE.write(0, spec.pages * spec.page, 0);
+    script.calls(SET_UP, [create(DATABASE), fill]);
+    script.calls(SET_UP, kept.then_some(create(JOURNAL)));
+    script.calls(SET_UP, [FileCall::Sync]);
+    script.pass(TRANSACTIONS, (), spec.transactions);
+    script.calls(SET_UP, kept.then_some(close(JOURNAL)));
+    script.calls(SET_UP, [close(DATABASE)]);
 }
 
 impl Transactions {
@@ -153,7 +156,8 @@ impl Transactions {
     }
 
     fn fill_journal(&self, version: u32, calls: &mut Calls) {
-        let (file, page) = (JOURNAL, self.spec.page);
+        let file = JOURNAL;
+        let page = self.spec.page;
         if self.spec.mode == JournalMode::Delete {
             calls.push_back(FileCall::Create { file });
         }
@@ -172,7 +176,8 @@ impl Transactions {
     }
 
     fn end(&self, version: u32, calls: &mut Calls) {
-        let (file, sync) = (JOURNAL, FileCall::Fdatasync { file: JOURNAL });
+        let file = JOURNAL;
+        let sync = FileCall::Fdatasync { file: JOURNAL };
         match self.spec.mode {
             JournalMode::Delete => {
                 calls.extend([FileCall::Close { file }, FileCall::Remove { file }])

@@ -183,10 +183,13 @@ proptest! {
         let mode = [JournalMode::Delete, JournalMode::Truncate, JournalMode::Persist][mode];
         let spec = RollbackSpec { seed, pages, page: 1 << page, transactions, changed: changed.min(pages - 1), mode, full };
         let rollback = Rollback::new(spec).unwrap();
-        let (mut expected, mut open, mut syncs) = (Expected::new(rollback.contents()), [false; 2], 0);
+        let mut expected = Expected::new(rollback.contents());
+        let mut open = [false; 2];
+        let mut syncs = 0;
         for call in rollback {
             if let FileCall::Write { file, offset, length, .. } = call {
-                let (mut before, mut after) = ([0; 4], [0; 4]);
+                let mut before = [0; 4];
+                let mut after = [0; 4];
                 expected.fill(file, offset, &mut before);
                 expected.apply(&call).unwrap();
                 expected.fill(file, offset, &mut after);

@@ -3,7 +3,7 @@
 //! After `tiotest` of tiobench 0.3 (J. Manning, M. Kuoppala): each thread makes a file, gives it
 //! its full length at once, and writes it block by block; then writes blocks at random, reads all
 //! in order, reads blocks at random. An fsync ends each thread's part of a phase that writes,
-//! within the phase. The time of each call is for whoever has a clock.
+//! within the phase. The caller measures the time of each call.
 //!
 //! *Differs* from the program where that has threads: they are one stream here, a block of each in
 //! turn. Places are drawn per thread by a seeded generator.
@@ -23,7 +23,6 @@ use nandlab_sim::{mix, with_defaults};
 const BYTES_MAX: u64 = 1 << 40;
 /// The longest block in bytes.
 const BLOCK_MAX: u64 = 1 << 30;
-/// The most threads.
 const THREADS_MAX: u64 = 1 << 10;
 
 /// A part of a run, in the program's order.
@@ -31,16 +30,16 @@ const THREADS_MAX: u64 = 1 << 10;
 pub enum TiobenchPhase {
     /// Blocks in order into a new file.
     Write,
-    /// Blocks at random.
+    /// Writes blocks at random places.
     RandomWrite,
-    /// Blocks in order.
+    /// Reads blocks in ascending order.
     Read,
-    /// Blocks at random.
+    /// Reads blocks at random places.
     RandomRead,
 }
 
 impl TiobenchPhase {
-    /// All of them.
+    /// All phases in the order of a run.
     pub const ALL: [Self; 4] = [Self::Write, Self::RandomWrite, Self::Read, Self::RandomRead];
 
     /// Its name, also in [`FileCalls::phase`](crate::files::FileCalls::phase).
@@ -167,12 +166,14 @@ impl Benchmark for TiobenchSpec {
 
     /// The call of one block.
     fn item(&mut self, phase: TiobenchPhase, n: u64, calls: &mut Calls) {
-        let (thread, n) = (n % self.threads, n / self.threads);
+        let thread = n % self.threads;
+        let n = n / self.threads;
         let place = match phase.in_order() {
             true => n,
             false => mix(mix(mix(self.seed, thread), phase as u64), n) % self.blocks(),
         };
-        let (file, offset) = (FileId(thread as u32), place * self.block);
+        let file = FileId(thread as u32);
+        let offset = place * self.block;
         calls.push_back(match phase {
             // Each rewriting of a block has a version of its own.
             TiobenchPhase::Write => file.write(offset, self.block, 1),

@@ -25,7 +25,8 @@ fn small() -> TiobenchSpec {
 
 #[test]
 fn one_thread_makes_its_file_and_writes_it_in_order() {
-    let (file, calls) = (FileId(0), calls(small()));
+    let file = FileId(0);
+    let calls = calls(small());
     let write = |n: u64| {
         (
             "write",

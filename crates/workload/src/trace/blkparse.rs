@@ -113,7 +113,7 @@ fn request(cursor: &mut Cursor<'_>, flush: Event, flags: Flags) -> Result<Option
     Ok(flags.flushes().then_some(flush))
 }
 
-/// The RWBS field.
+/// The letters of blkparse's RWBS field.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flags {
     op: Option<Op>,
@@ -127,7 +127,8 @@ impl Flags {
         cursor.skip_blanks();
         let at = cursor.at;
         let word = cursor.word();
-        let (mut flags, mut data_seen) = (Self::default(), false);
+        let mut flags = Self::default();
+        let mut data_seen = false;
         for letter in word {
             match letter {
                 b'R' | b'W' | b'D' | b'N' => {

@@ -12,7 +12,7 @@ pub struct Fault {
     pub at: usize,
     /// The field's name in its format.
     pub field: &'static str,
-    /// What would do.
+    /// The form that was expected.
     pub expected: &'static str,
 }
 
@@ -28,7 +28,7 @@ pub struct TraceError {
     pub field: &'static str,
     /// What stands there, quoted and escaped, at most 32 bytes of it.
     pub found: String,
-    /// What would do.
+    /// The form that was expected.
     pub expected: &'static str,
 }
 

@@ -4,7 +4,7 @@ use super::{Action, Parser, TraceError};
 use alloc::boxed::Box;
 use core::fmt;
 
-/// A trace format.
+/// The layout of a trace's lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// MSR Cambridge: comma separated, times in 100 ns ticks.

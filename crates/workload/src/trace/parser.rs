@@ -16,11 +16,11 @@ pub struct Event {
     /// Where in the line the unit is named: the disk, device, ASU or file that the offset counts
     /// in.
     pub unit: Range<usize>,
-    /// What to do.
+    /// The operation of the request.
     pub op: Op,
     /// First byte within the unit.
     pub offset: u64,
-    /// Bytes.
+    /// The length in bytes.
     pub length: u64,
     /// The request asks for a flush before it (preflush, barrier).
     pub flush_before: bool,
@@ -42,7 +42,6 @@ impl Event {
         }
     }
 
-    /// A flush.
     pub(super) fn flush(time: Nanos, unit: Range<usize>) -> Self {
         Self::new(time, unit, Op::Flush, 0, 0)
     }

@@ -26,7 +26,7 @@ with_defaults! {
 /// What became of the lines, over all passes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Lines read.
+    /// Lines that were read so far.
     pub lines: u64,
     /// Requests given out. A preflush or forced write of blkparse text makes more than one of a
     /// line.
@@ -303,10 +303,8 @@ mod tests {
     fn forced_and_preflushed_writes_become_several_requests() {
         let text = "8,0 0 1 1.000000000 1 Q FWFS 8 + 8 [jbd2]\n8,0 0 2 1.000000001 1 Q WFS 16 + 8 [jbd2]\n8,0 0 3 1.000000002 1 Q R 0 + 1 [x]\n";
         let (requests, counts) = read(text, Format::Blkparse, Options::default());
-        let (write, flush) = (
-            |at, offset| request(Op::Write, at, offset, 4096),
-            Request::flush,
-        );
+        let write = |at, offset| request(Op::Write, at, offset, 4096);
+        let flush = Request::flush;
         assert_eq!(
             requests,
             [

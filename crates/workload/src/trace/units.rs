@@ -31,7 +31,6 @@ pub struct Unit {
     pub bytes: u64,
 }
 
-/// [`Units`] at work.
 #[derive(Clone, Debug)]
 pub(super) struct Placement {
     units: Units,

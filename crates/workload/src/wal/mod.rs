@@ -4,8 +4,8 @@
 //! After SQLite's `wal.c` and its documentation, its cache empty: a transaction reads the pages
 //! that it changes, from the log where that has them; each changed page goes to the end of the log,
 //! a header of 24 bytes before it; with `synchronous = FULL` the log is then made durable, and that
-//! is the commit. Once the log holds 1000 pages it is made durable, the newest version of each page
-//! goes to the database in order of pages, that is made durable, and the next transaction begins
+//! is the commit. Once the log holds 1000 pages it is made durable. The newest version of each page
+//! goes to the database in order of pages, and that is made durable. The next transaction begins
 //! the log anew: its header is written and made durable. The last to leave does the same and
 //! removes the log. Durable means fdatasync.
 //!
@@ -22,9 +22,9 @@ use crate::{
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 use nandlab_sim::{Rng, rng, with_defaults};
 
-/// The database.
+/// The file that holds the database.
 pub const DATABASE: FileId = FileId(0);
-/// Its write-ahead log.
+/// The file that holds the write-ahead log.
 pub const LOG: FileId = FileId(1);
 /// The phase of transactions, with the checkpoints that they run into.
 const TRANSACTIONS: &str = "transactions";
@@ -46,7 +46,7 @@ with_defaults! {
         pub pages: u64 = 256,
         /// Bytes of a page: 4096, SQLite's default.
         pub page: u64 = 4096,
-        /// Transactions: 1000.
+        /// The number of transactions: 1000 by default.
         pub transactions: u64 = 1000,
         /// Pages that each changes: 1, an update of one row that changes no index. A log needs no
         /// counter of changes in the first page.
@@ -93,7 +93,7 @@ impl WalSpec {
     }
 }
 
-/// What is planned.
+/// The next part of the plan.
 #[derive(Clone, Copy, Debug)]
 enum Pass {
     Transaction,
@@ -152,7 +152,8 @@ impl Database {
 
     fn transaction(&mut self, number: u64, calls: &mut Calls) {
         self.draw();
-        let (version, page) = (1 + number as u32, self.spec.page);
+        let version = 1 + number as u32;
+        let page = self.spec.page;
         for at in &self.pages {
             calls.push_back(match self.logged.get(at) {
                 Some(frame) => LOG.read(self.frame(*frame) + FRAME, page),

@@ -28,7 +28,10 @@ impl Places {
         if Order::Little.u32(word(list, 0)?) != SHOWN_VERSION || list.len() % 8 != 4 {
             return Err(Errno::Invalid);
         }
-        let (mut owner, mut group, mut mask, mut others) = (None, None, None, None);
+        let mut owner = None;
+        let mut group = None;
+        let mut mask = None;
+        let mut others = None;
         for at in (4..list.len()).step_by(8) {
             let place = match head(list, at, Order::Little)?.0 {
                 OWNER => &mut owner,
@@ -39,15 +42,15 @@ impl Places {
             };
             *place = Some(at + 2);
         }
-        match (owner, group, others) {
-            (Some(owner), Some(group), Some(others)) => Ok(Self {
-                owner,
-                group: mask.unwrap_or(group),
-                others,
-                more: list.len() > 4 + 3 * 8,
-            }),
-            _ => Err(Errno::Invalid),
-        }
+        let (Some(owner), Some(group), Some(others)) = (owner, group, others) else {
+            return Err(Errno::Invalid);
+        };
+        Ok(Self {
+            owner,
+            group: mask.unwrap_or(group),
+            others,
+            more: list.len() > 4 + 3 * 8,
+        })
     }
 
     /// Each with its bits' distance from the lowest.

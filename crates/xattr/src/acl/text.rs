@@ -34,7 +34,9 @@ pub fn to_text(value: &[u8]) -> Result<String, Errno> {
         };
         let may = |bit, letter| if permissions & bit == 0 { '-' } else { letter };
         let comma = if text.is_empty() { "" } else { "," };
-        let (read, write, execute) = (may(4, 'r'), may(2, 'w'), may(1, 'x'));
+        let read = may(4, 'r');
+        let write = may(2, 'w');
+        let execute = may(1, 'x');
         text += &format!("{comma}{name}:{whom}:{read}{write}{execute}");
     }
     Ok(text)
@@ -74,7 +76,9 @@ pub fn from_text(text: &str, numbers: Numbers<'_>) -> Result<Vec<u8>, BadEntry> 
 /// Tag, whom it names, and permissions.
 fn entry(line: &str, numbers: Numbers<'_>) -> Option<(u16, u32, u16)> {
     let mut fields = line.split(':').map(str::trim);
-    let (kind, whom, letters) = (fields.next()?, fields.next()?, fields.next()?);
+    let kind = fields.next()?;
+    let whom = fields.next()?;
+    let letters = fields.next()?;
     let number = fields.next();
     let tags = if whom.is_empty() {
         &UNNAMED[..]
@@ -124,7 +128,8 @@ mod tests {
 
     #[test]
     fn other_orders_short_names_lines_comments_and_numbers_behind_are_understood() {
-        let text = "o::---\nm::r-x # as told\ng:staff:-w-:7\n\nu:lisa:r--:1000\ng::r-x\nu::rwx\n";
+        let text =
+            "o::---\nm::r-x # as reported\ng:staff:-w-:7\n\nu:lisa:r--:1000\ng::r-x\nu::rwx\n";
         for text in [text, &text.replace("lisa:r--:1000", "otto:r--")] {
             assert_eq!(from_text(text).unwrap(), from_text(TEXT).unwrap());
         }

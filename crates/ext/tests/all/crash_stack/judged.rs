@@ -8,7 +8,6 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::Command;
 
-/// The volume.
 #[derive(Clone)]
 pub struct Judged(pub ExtVolume);
 
@@ -36,8 +35,9 @@ impl<D: BlockDevice + 'static> Volume<D> for Judged {
     }
 }
 
-/// It recovers the journal, and mends nothing besides the superblock's own counts of what is free:
-/// these are not kept between mounts, as in Linux's ext3, and e2fsck calls its repair cosmetic.
+/// It recovers the journal, and repairs nothing besides the superblock's own counts of what is
+/// free: these are not kept between mounts, as in Linux's ext3, and e2fsck calls its repair
+/// cosmetic.
 fn judge_unrecovered<D: BlockDevice>(disk: &mut D) -> Result<(), VolumeError> {
     let (status, text) = e2fsck(disk, "-fy")?;
     let mut lines = text.lines().map(str::trim).filter(|line| !is_usual(line));
@@ -46,11 +46,11 @@ fn judge_unrecovered<D: BlockDevice>(disk: &mut D) -> Result<(), VolumeError> {
         line.starts_with("Free blocks count wrong (")
             || line.starts_with("Free inodes count wrong (")
     }) {
-        let mended = lines.next();
-        first = if mended == Some("Fix? yes") {
+        let repaired = lines.next();
+        first = if repaired == Some("Fix? yes") {
             lines.next()
         } else {
-            mended
+            repaired
         };
     }
     match first {
@@ -93,7 +93,8 @@ fn e2fsck<D: BlockDevice>(disk: &mut D, how: &str) -> Result<(i32, String), Volu
 /// Puts a disk into a file; zeros take no space.
 fn save<D: BlockDevice>(disk: &mut D, file: &mut File) -> Result<(), VolumeError> {
     const STEP: usize = 64 << 10;
-    let (bytes, sector) = (disk.geometry().bytes(), u64::from(disk.geometry().sector));
+    let bytes = disk.geometry().bytes();
+    let sector = u64::from(disk.geometry().sector);
     file.set_len(bytes)?;
     for at in (0..bytes).step_by(STEP) {
         let mut data = vec![0; STEP.min((bytes - at) as usize)];

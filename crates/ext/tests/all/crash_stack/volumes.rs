@@ -1,5 +1,5 @@
-//! A small stack to cut everywhere: the page-mapped layer on 4 MiB of small pages, and ext3 in every
-//! mode.
+//! A small stack to cut everywhere: the page-mapped layer on 4 MiB of small pages, and ext3 in
+//! every mode.
 
 use nandlab_ext::{Checkpoint, ExtVolume, Format, Mode, Options};
 use nandlab_ftl::page::{PageOptions, SeededBug};

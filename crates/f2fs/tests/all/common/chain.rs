@@ -138,9 +138,11 @@ fn word(block: &[u8], at: usize) -> u32 {
 fn arrange(disk: &mut Ram, ino: u32, nodes: [Node; 2]) {
     let mut found: Vec<(Lba, Vec<u8>)> = Vec::new();
     for at in 0..disk.geometry().bytes() / BLOCK as u64 {
-        let (lba, mut block) = (Lba(at * 8), vec![0; BLOCK]);
+        let lba = Lba(at * 8);
+        let mut block = vec![0; BLOCK];
         disk.read(lba, &mut block).unwrap();
-        let (owner, flags) = (word(&block, INO), word(&block, FLAG));
+        let owner = word(&block, INO);
+        let flags = word(&block, FLAG);
         // No inode of this volume is as large as a block of contents happens to say.
         if owner == ino && flags & F != 0 && flags >> 3 < 2 {
             found.push((lba, block));

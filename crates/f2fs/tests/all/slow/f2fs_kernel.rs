@@ -145,7 +145,8 @@ fn a_volume_that_we_left_in_a_crash_is_recovered_by_the_kernel() {
     let mut volumes = Volumes::new(F2FS);
     volumes.add_listed("found", &mut disk, "f2fs");
     let report = volumes.boot();
-    let (found, ours) = (no_times(&report.manifests["found"]), no_times(&ours));
+    let found = no_times(&report.manifests["found"]);
+    let ours = no_times(&ours);
     assert!(ours.len() > 20);
     assert_eq!(
         differences(&ours, &found),

@@ -44,11 +44,11 @@ pub enum Op {
     Read(Range<usize>),
     /// With the number of the write.
     Write(Range<usize>, u64),
-    /// From and to.
+    /// The source and the target page.
     Remap(Vec<(usize, usize)>),
 }
 
-/// The plain array.
+/// An array that stands for the right answer.
 #[derive(Clone)]
 pub struct Model {
     sectors: Vec<Versions>,

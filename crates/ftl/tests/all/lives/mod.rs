@@ -10,15 +10,12 @@ use rand::{Rng as _, RngExt as _};
 /// How far a run came.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
-    /// Operations done.
     pub done: u32,
-    /// Power cuts survived.
     pub cuts: u32,
     /// Failed programs and erases survived.
     pub failures: u64,
     /// Lives that the chip did not live through.
     pub worn_out: u32,
-    /// Merges.
     pub merges: Merges,
 }
 
@@ -109,7 +106,6 @@ impl Outcome {
         self.merges.folds_elsewhere += merges.folds_elsewhere;
     }
 
-    /// Adds another run.
     pub fn add(&mut self, other: Self) {
         self.done += other.done;
         self.cuts += other.cuts;

@@ -1,4 +1,4 @@
-//! An NBD client that does what it is told, sound or not.
+//! An NBD client that sends any request, sound or not.
 
 use std::{
     io::{self, Read, Write},
@@ -23,13 +23,12 @@ pub const ENOSPC: u32 = 28;
 pub const ENOTSUP: u32 = 95;
 pub const ESHUTDOWN: u32 = 108;
 
-/// A connection.
 pub struct Client {
     pub stream: UnixStream,
     cookie: u64,
 }
 
-/// What `GO` told.
+/// The export that `GO` described.
 pub struct Export {
     pub bytes: u64,
     pub flags: u16,

@@ -58,7 +58,8 @@ impl Bench {
 fn the_file_is_as_large_as_the_disk_and_keeps_what_is_written_anywhere() {
     let bench = Bench::new(MIB, Options::default());
     assert_eq!(fs::metadata(bench.mount.path()).unwrap().len(), MIB);
-    let (file, mut model) = (bench.open(), vec![0; MIB as usize]);
+    let file = bench.open();
+    let mut model = vec![0; MIB as usize];
     for (offset, length) in [
         (0, 1),
         (511, 2),
@@ -93,7 +94,8 @@ fn fsync_flushes_and_nothing_else_does() {
 #[test]
 fn a_punched_hole_is_discarded_and_a_zeroed_range_written() {
     let bench = Bench::new(MIB, Options::default());
-    let (file, mut model) = (bench.open(), pattern(1, MIB as usize));
+    let file = bench.open();
+    let mut model = pattern(1, MIB as usize);
     file.write_all_at(&model, 0).unwrap();
     let keep = FallocateFlags::KEEP_SIZE;
     fallocate(&file, FallocateFlags::PUNCH_HOLE | keep, 1000, 10_000).unwrap();

@@ -27,7 +27,8 @@ fn mounted(
         "this test must run as root (with /dev/fuse, which is there: {fuse})"
     );
     let dir = tempfile::tempdir().unwrap();
-    let (at, (ready, wait)) = (dir.path().to_path_buf(), channel());
+    let at = dir.path().to_path_buf();
+    let (ready, wait) = channel();
     let server = thread::spawn(move || {
         let mut disk = Ram::new(512, (64 << 20) / 512);
         format(
@@ -268,7 +269,8 @@ fn lists_of_access_and_permission_bits_agree() {
         ]
         .concat();
         let list = [&[2, 0, 0, 0][..], &entries].concat();
-        let (below, file) = (dir.join("below"), dir.join("below/file"));
+        let below = dir.join("below");
+        let file = below.join("file");
         fs::create_dir(&below).unwrap();
         rustix::fs::setxattr(
             &below,

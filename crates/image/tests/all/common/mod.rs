@@ -303,10 +303,8 @@ pub fn judged(image: &Path, name: &str) -> Option<String> {
 pub fn plain(scratch: &Path) -> Tree {
     let mut tree = Tree::default();
     for number in 0..40usize {
-        let (path, contents) = (
-            scratch.join(format!("contents {number}")),
-            bytes(number as u64, number * 500),
-        );
+        let path = scratch.join(format!("contents {number}"));
+        let contents = bytes(number as u64, number * 500);
         std::fs::write(&path, &contents).unwrap();
         let name = format!("directory {}/a file with a name {number}", number % 3);
         let entry = Entry {

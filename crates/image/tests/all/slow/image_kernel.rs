@@ -32,8 +32,9 @@ fn path_of(bytes: &[u8]) -> PathBuf {
 
 /// What the kernel should show of a list of entries.
 fn expected(entries: &[(Entry, Vec<u8>)], whole_seconds: bool) -> (Manifest, Attributes) {
-    let (mut manifest, mut attributes, mut links) =
-        (Manifest::new(), Attributes::new(), BTreeMap::new());
+    let mut manifest = Manifest::new();
+    let mut attributes = Attributes::new();
+    let mut links = BTreeMap::new();
     for (entry, _) in entries {
         let first = if let Node::Link { to } = &entry.node {
             to.clone()
@@ -85,7 +86,9 @@ fn expected(entries: &[(Entry, Vec<u8>)], whole_seconds: bool) -> (Manifest, Att
             links[first]
         };
         let mtime_nanos = if whole_seconds { 0 } else { whole.mtime.nanos };
-        let (mode, uid, gid) = (whole.mode, whole.uid, whole.gid);
+        let mode = whole.mode;
+        let uid = whole.uid;
+        let gid = whole.gid;
         manifest.insert(
             path_of(&place(&entry.path)),
             Seen {

@@ -21,7 +21,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(900);
 const VOLUME_BYTES: u64 = 32 << 20;
 const MIB: usize = 1 << 20;
-/// The ext superblock.
+/// Offset of ext's superblock in bytes.
 const EXT: usize = 1024;
 /// What e2fsck changes in it when it has recovered the journal, which is not the journal's
 /// business.
@@ -166,7 +166,8 @@ fn we_recover_what_the_kernel_left_as_e2fsck_and_the_kernel_do() {
         .into_iter()
         .flat_map(|block| [(block, "journal"), (block, "ordered")])
         .collect();
-    let (mut guest, mut script) = (oracle.guest(), format!("{USE}\nmp ext4 || exit 1\n"));
+    let mut guest = oracle.guest();
+    let mut script = format!("{USE}\nmp ext4 || exit 1\n");
     let mut paths = Vec::new();
     for ((block, mode), device) in cases.iter().zip('a'..) {
         let path = scratch.path().join(format!("{block}-{mode}"));
@@ -271,7 +272,7 @@ struct Ours {
     path: PathBuf,
     block: u32,
     map: Map,
-    /// The file's blocks.
+    /// The file's blocks on the file system.
     homes: Vec<u64>,
     /// What it holds behind the last committed transaction.
     contents: Vec<u8>,
@@ -303,10 +304,8 @@ fn write_ours(path: PathBuf, block: u32, checkpoint: Checkpoint) -> Ours {
         &["-w", "-R", &format!("write {} file", source.display())],
         &path,
     );
-    let (map, homes) = (
-        journal_map(&path, block),
-        blocks_of(&path, "file", FILE_BLOCKS),
-    );
+    let map = journal_map(&path, block);
+    let homes = blocks_of(&path, "file", FILE_BLOCKS);
     let mut journal = open(load_disk(&path), &map, block, checkpoint);
     let mut logged = 0;
     for round in 0u64.. {
@@ -397,7 +396,8 @@ fn last_transactions(journal: &mut Journal<Ram>, homes: &[u64], file: &mut [u8],
 fn e2fsck_and_the_kernel_recover_what_we_left() {
     let scratch = tempfile::tempdir().unwrap();
     let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
-    let (mut guest, mut script) = (oracle.guest(), "mp ext4 || exit 1\n".to_owned());
+    let mut guest = oracle.guest();
+    let mut script = "mp ext4 || exit 1\n".to_owned();
     let mut volumes = BTreeMap::new();
     let cases = [1024, 2048, 4096]
         .into_iter()
@@ -446,10 +446,8 @@ fn compare_our_recovery(ours: &Ours) {
     let found = journal.recovery();
     println!("{}: {found:?}", ours.path.display());
     assert!(found.transactions > 0 && found.copied > 100, "{found:?}");
-    let (recovered, theirs) = (
-        bytes(&mut journal.into_device()),
-        fs::read(&theirs).unwrap(),
-    );
+    let recovered = bytes(&mut journal.into_device());
+    let theirs = fs::read(&theirs).unwrap();
     assert_eq!(
         differing(&recovered, &theirs, &EXT_FIELDS),
         [],

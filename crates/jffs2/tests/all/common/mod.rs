@@ -40,7 +40,6 @@ pub const NAND: ImageFormat = ImageFormat {
     layout: Layout::LinuxLargePage64,
     ecc: None,
 };
-/// Small pages.
 pub const SMALL: ImageFormat = ImageFormat {
     page: 512,
     oob: 16,

@@ -6,7 +6,7 @@ use nandlab_sim::mix;
 use nandlab_vfs::{Caller, Errno, FileSystem, Ino, NewNode, Rename, SetAttr, SetXattr, Sync, path};
 use std::fmt;
 
-/// One call.
+/// A call that both sides make.
 #[derive(Clone, Debug)]
 pub enum Call {
     Create(String),
@@ -63,10 +63,8 @@ impl fmt::Display for Call {
 
 /// The bytes that `play` writes: half of the seeds give what cannot be compressed.
 pub fn bytes(seed: u64, len: usize) -> Vec<u8> {
-    let (words, mask) = (
-        if seed % 4 == 2 { 8 } else { u64::MAX },
-        if seed % 4 == 3 { 3 } else { 0xFF },
-    );
+    let words = if seed % 4 == 2 { 8 } else { u64::MAX };
+    let mask = if seed % 4 == 3 { 3 } else { 0xFF };
     let word = |index: u64| {
         let word = seed
             .wrapping_add(index % words + 1)
@@ -88,7 +86,6 @@ impl Call {
         self.to_string().chars().next().unwrap()
     }
 
-    /// Makes the call.
     pub fn apply<F: FileSystem>(&self, fs: &mut F) -> Result<(), Errno> {
         match self {
             Self::Create(to) => made(fs, to, |fs, dir, name| {
@@ -202,9 +199,7 @@ fn found<F: FileSystem>(
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     pub seed: u64,
-    /// The most files.
     pub files: usize,
-    /// The longest file.
     pub file_bytes: u64,
     /// The most bytes of all files.
     pub live_bytes: u64,
@@ -334,7 +329,8 @@ impl Iterator for Calls {
             return Some(self.create());
         }
         let file = self.dice(0, self.files.len() as u64) as usize;
-        let (size, path) = (self.files[file].size, self.files[file].names[0].clone());
+        let size = self.files[file].size;
+        let path = self.files[file].names[0].clone();
         if live > self.load.live_bytes || self.files.len() > self.load.files {
             return Some(self.remove(file));
         }
@@ -342,7 +338,8 @@ impl Iterator for Calls {
             0..9 => self.create(),
             9..40 if size < self.load.file_bytes => self.write(file, size, 1 + self.dice(4, 9000)),
             40..72 => {
-                let (offset, len) = (self.dice(4, size + 1), 1 + self.dice(7, 5000));
+                let offset = self.dice(4, size + 1);
+                let len = 1 + self.dice(7, 5000);
                 self.write(file, offset, len)
             }
             72..75 if size + 9000 < self.load.file_bytes => {

@@ -1,4 +1,4 @@
-//! Guests in which the kernel's jffs2 has media: programs, shell functions, and what it tells of
+//! Guests in which the kernel's jffs2 has media: programs, shell functions, and its reports of
 //! extended attributes.
 
 pub mod calls;
@@ -40,7 +40,6 @@ pub const FUNCTIONS: &str = r#"
     attributes() { /play xattrs $1 >/tmp/attributes && send $2-attributes /tmp/attributes; }
 "#;
 
-/// The program `play`.
 pub fn player() -> Vec<u8> {
     tools::compiled(include_str!("play.c"))
 }

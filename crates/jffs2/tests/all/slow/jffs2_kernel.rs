@@ -174,8 +174,8 @@ fn planted(name: &'static str, mtd: Image<Vec<u8>>, options: Options, aged: bool
     plant(&mut fs);
     match bottom {
         None => fs.unmount().unwrap(),
-        // As a power cut leaves it: what waits for its page is lost, files that were open have no
-        // name.
+        // As a power cut leaves it: bytes that were buffered for a page are lost, files that were
+        // open have no name.
         Some(bottom) => {
             fill(&mut fs, bottom);
             let file = path::resolve(&mut fs, b"a directory/noise").unwrap().ino;
@@ -204,7 +204,8 @@ fn planted(name: &'static str, mtd: Image<Vec<u8>>, options: Options, aged: bool
         },
     )
     .unwrap();
-    let (tree, attributes) = (manifest(&mut again), attributes_of(&mut again));
+    let tree = manifest(&mut again);
+    let attributes = attributes_of(&mut again);
     let report = again.check().unwrap();
     assert!(
         report.worst() <= aged.then_some(Severity::Waste),
@@ -237,8 +238,11 @@ fn age<M: Mtd>(fs: &mut Jffs2<Counter<M>>, name: &str) -> Ino {
                 .ino
         })
     };
-    let (bottom, judged) = (deep(fs), deep(model.judge()));
-    let (mut most, mut sum, mut number) = (0, 0, 0u64);
+    let bottom = deep(fs);
+    let judged = deep(model.judge());
+    let mut most = 0;
+    let mut sum = 0;
+    let mut number = 0u64;
     for _ in 0..AGE / STRETCH {
         while percent_full(fs) < FULL {
             for (fs, dir) in [
@@ -264,11 +268,9 @@ fn age<M: Mtd>(fs: &mut Jffs2<Counter<M>>, name: &str) -> Ino {
             .unwrap_or_else(|mismatch| panic!("{name}: {mismatch} {:?}", fs.fault()));
         (most, sum) = (most.max(percent_full(fs)), sum + percent_full(fs));
     }
-    let (mean, passes, erases) = (
-        sum / (AGE / STRETCH),
-        fs.worked().passes,
-        fs.mtd_mut().counts().erases,
-    );
+    let mean = sum / (AGE / STRETCH);
+    let passes = fs.worked().passes;
+    let erases = fs.mtd_mut().counts().erases;
     println!(
         "{name}: {AGE} calls, {passes} passes of the collector, {erases} erases, {mean} percent full on the average, {most} at most"
     );
@@ -278,7 +280,7 @@ fn age<M: Mtd>(fs: &mut Jffs2<Counter<M>>, name: &str) -> Ino {
         "{name}: {passes} passes, {erases} erases"
     );
     model.release(fs);
-    // Room for what is planted.
+    // Space for the planted nodes.
     for number in (0..number)
         .rev()
         .take_while(|number| number % 16 != 0 || *number == 0)
@@ -360,7 +362,8 @@ fn the_kernel_and_we_see_the_same_trees_both_ways() {
     println!("{:#?}", report.values);
     for medium in &media {
         compare_found(&report, medium);
-        let (name, dump) = (medium.name, report.files[medium.name].clone());
+        let name = medium.name;
+        let dump = report.files[medium.name].clone();
         match name.starts_with("nor") {
             true => compare_left(&report, name, read_only(nor_of(dump, BLOCK))),
             false => compare_left(&report, name, read_only(Image::new(dump, NAND).unwrap())),
@@ -390,7 +393,7 @@ fn compare_found(report: &Report, medium: &Planted) {
         "{name}: our attributes, as the kernel sees them"
     );
     let said = String::from_utf8_lossy(&report.files[&format!("{name}-said")]).into_owned();
-    // The node that the cut tore is told.
+    // The node that the cut tore is reported.
     let usual = |line: &&str| {
         line.contains("version 2.2")
             || line.contains("complete building xattr")

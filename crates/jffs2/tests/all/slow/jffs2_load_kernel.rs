@@ -129,9 +129,10 @@ fn what_the_kernel_left_after_much_work_reads_as_the_kernel_reads_it_cut_off_or_
     }
     // The call before a cut: NOR has no buffer, on NAND its name waits for the rest of a page.
     for part in 0..PARTS {
-        let (last, has) = (format!("./last{part}"), |kind: &str, last: &str| {
+        let last = format!("./last{part}");
+        let has = |kind: &str, last: &str| {
             report.manifests[&format!("{kind}-cut{part}")].contains_key(Path::new(last))
-        });
+        };
         assert!(has("nor", &last) && !has("nand", &last), "cut {part}");
     }
 }

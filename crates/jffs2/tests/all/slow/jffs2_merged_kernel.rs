@@ -132,7 +132,7 @@ struct Left {
     same: usize,
     /// Bytes that are zeros instead.
     zeros: usize,
-    /// Others, or none.
+    /// Inodes in any other state.
     other: usize,
 }
 

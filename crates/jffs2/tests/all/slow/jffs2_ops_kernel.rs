@@ -142,9 +142,10 @@ fn ours(calls: &[Call], seed: u64) -> (Rows, Image<Vec<u8>>) {
     (rows, fs.into_mtd().into_inner())
 }
 
-/// What `play` tells.
-fn theirs(told: &[String]) -> Rows {
-    told.iter()
+/// Parses the rows that `play` reports.
+fn theirs(reported: &[String]) -> Rows {
+    reported
+        .iter()
         .map(|line| {
             let words: Vec<&str> = line.split(' ').collect();
             let number = |at: usize| words[at].parse().unwrap();
@@ -252,7 +253,7 @@ fn our_page_programs_are_within_a_fiftieth_of_the_kernels() {
             &runs.iter().map(|(rows, _)| sum(rows)).collect::<Vec<_>>(),
             &theirs.iter().map(sum).collect::<Vec<_>>(),
         );
-        let told = guest::attributes(&report.files[&format!("{index}-attributes")]);
+        let reported = guest::attributes(&report.files[&format!("{index}-attributes")]);
         for (_, image) in runs {
             let mut seen = read_only(image);
             assert_eq!(
@@ -263,7 +264,7 @@ fn our_page_programs_are_within_a_fiftieth_of_the_kernels() {
                 ""
             );
             assert_eq!(
-                guest::attribute_differences(&told, &guest::attributes_of(&mut seen)),
+                guest::attribute_differences(&reported, &guest::attributes_of(&mut seen)),
                 ""
             );
         }

@@ -35,7 +35,7 @@ impl Live<'_> {
 }
 
 /// Builds the stack that is described, mounts its file system, which is new unless the chip was
-/// loaded with one, and hands both to `hands`, who unmounts; then puts the chip away where the
+/// loaded with one, and passes both to `hands`, which unmounts; then puts the chip away where the
 /// description says.
 ///
 /// The seed is for choices that Linux leaves to its clock.

@@ -2,7 +2,7 @@
 //! disk, one after another.
 //!
 //! The processor's costs, if the stack has a processor, are spent where they arise: with each call,
-//! each request, each operation of the chip. What waits in memory is written when Linux would
+//! each request, each operation of the chip. Dirty data in memory is written when Linux would
 //! ([`actors`]), if the stack has a memory. At the end the file system is unmounted and mounted
 //! again, and every file compared with what the calls must have left.
 //!
@@ -92,7 +92,7 @@ impl FilesOutcome {
 pub struct Latency {
     /// The phase it belongs to.
     pub phase: &'static str,
-    /// What it was.
+    /// The kind of the call.
     pub op: Op,
     /// Virtual time from its begin to its end, ns.
     pub ns: Nanos,
@@ -137,7 +137,7 @@ fn request_of(call: &FileCall) -> Option<Request> {
     }
 }
 
-/// Runs `files` on the stack of `experiment`; keeps the requests to the disk if told so.
+/// Runs `files` on the stack of `experiment`; keeps the requests to the disk if asked to.
 pub fn run_files(
     experiment: &Experiment,
     files: &dyn FileWorkload,
@@ -244,11 +244,15 @@ fn notes(phases: &[PhaseOutcome]) -> Vec<String> {
             phase.seconds()
         )
     };
-    let told: Vec<String> = phases.iter().filter(moved).map(note).collect();
-    if told.len() > 1 { told } else { Vec::new() }
+    let reported: Vec<String> = phases.iter().filter(moved).map(note).collect();
+    if reported.len() > 1 {
+        reported
+    } else {
+        Vec::new()
+    }
 }
 
-/// What playing gives.
+/// The figures of one played stream.
 struct Played {
     measured: Measured,
     /// What must be found.
@@ -279,7 +283,7 @@ fn play(
     let before = below.snapshot();
     clock.wait_until(before.horizon());
     // What is written later than it was called for belongs to no call.
-    let told_apart = parts.writes_at_once() && described.memory.is_none();
+    let apart = parts.writes_at_once() && described.memory.is_none();
     let mut program = Program {
         clock: clock.clone(),
         costs: CallCosts::of(host, Some(layer)),
@@ -288,12 +292,13 @@ fn play(
         expected: Expected::new(calls.contents()),
         actors: Actors::new(described.memory.as_ref(), &clock),
     };
-    let (mut meter, mut phases) = (Meter::new(experiment.run.series_interval), Phases::new());
+    let mut meter = Meter::new(experiment.run.series_interval);
+    let mut phases = Phases::new();
     let mut latencies = Vec::new();
     stream.borrow_mut().begin(parts);
     while let Some(call) = calls.next() {
-        // Whoever came due during the last call has the processor first: the program waits for its
-        // call.
+        // An actor that came due during the last call has the processor first: the program waits
+        // for its call.
         let asked = clock.now();
         if let Err(errno) = program.actors.wake(top.fs()) {
             return Err(RunError::WriteBack(errno).explained(top.fs(), below.recent()));
@@ -305,7 +310,7 @@ fn play(
         if phases.is_new(calls.phase()) {
             phases.begin(calls.phase(), from, &below.tally(), &stream.borrow().below);
         }
-        if let Some(file) = call.file().filter(|_| told_apart) {
+        if let Some(file) = call.file().filter(|_| apart) {
             stream.borrow_mut().group = calls.group(file);
         }
         if let Err(error) = program.call(&mut top, calls, &call) {
@@ -385,7 +390,8 @@ impl Program<'_> {
         calls: &dyn FileCalls,
         call: &FileCall,
     ) -> Result<(), RunError> {
-        let (from, cost) = (self.clock.now(), self.costs.of_call(call));
+        let from = self.clock.now();
+        let cost = self.costs.of_call(call);
         self.calls_ns += cost;
         if let FileCall::Compute { .. } = call {
             self.actors

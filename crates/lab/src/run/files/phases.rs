@@ -2,9 +2,9 @@
 //! below.
 //!
 //! *Promises.* A phase lasts from the begin of its first call to the end of its last one: to the
-//! moment at which the program has what it waited for. What went to the disk and the flash is
-//! counted until the next phase begins, so that actors at work in between count to the phase that
-//! left them the work.
+//! moment at which the program has what it waited for. Traffic to the disk and the flash counts
+//! until the next phase begins. So actors at work in between count to the phase that left them the
+//! work.
 
 use crate::play::regions::Region;
 use crate::result::FlashRow;
@@ -19,12 +19,24 @@ use std::collections::BTreeMap;
 pub struct Traffic {
     /// Reads, each counted once in every part of the volume that it touches.
     pub reads: u64,
-    /// Bytes read.
+    /// Bytes that reads returned.
     pub bytes_read: u64,
-    /// Writes, likewise.
+    /// Write calls that were served.
     pub writes: u64,
-    /// Bytes written.
+    /// Bytes that writes accepted.
     pub bytes_written: u64,
+}
+
+impl Traffic {
+    pub(super) fn add(&mut self, is_write: bool, times: u64, bytes: u64) {
+        if is_write {
+            self.writes += times;
+            self.bytes_written += bytes;
+        } else {
+            self.reads += times;
+            self.bytes_read += bytes;
+        }
+    }
 }
 
 /// What passed below the file system.
@@ -32,9 +44,9 @@ pub struct Traffic {
 pub struct Below {
     /// Requests by part of the volume.
     pub parts: BTreeMap<Region, Traffic>,
-    /// Flushes.
+    /// Flushes that the device served.
     pub flushes: u64,
-    /// Calls of `remap`.
+    /// Calls of `remap` that the device served.
     pub remaps: u64,
     /// Sectors that they moved.
     pub remapped_sectors: u64,
@@ -62,7 +74,7 @@ impl Below {
     }
 }
 
-/// One phase, measured.
+/// The figures of one phase of a benchmark.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PhaseOutcome {
     /// Its name; `unmount` for what followed the last call.
@@ -71,7 +83,7 @@ pub struct PhaseOutcome {
     pub first: Nanos,
     /// When its last call ended.
     pub last: Nanos,
-    /// Calls.
+    /// File calls that the phase made.
     pub calls: u64,
     /// Bytes that calls read.
     pub bytes_read: u64,
@@ -84,7 +96,7 @@ pub struct PhaseOutcome {
 }
 
 impl PhaseOutcome {
-    /// Virtual seconds.
+    /// Returns the virtual time of the phase in seconds.
     pub fn seconds(&self) -> f64 {
         (self.last - self.first) as f64 / 1e9
     }
@@ -104,7 +116,6 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// None yet.
     pub fn new() -> Self {
         Self {
             done: Vec::new(),
@@ -175,8 +186,9 @@ mod tests {
 
     #[test]
     fn a_phase_ends_with_its_last_call_and_counts_below_until_the_next_begins() {
-        let (mut phases, mut tally, mut below) =
-            (Phases::new(), Tally::default(), Below::default());
+        let mut phases = Phases::new();
+        let mut tally = Tally::default();
+        let mut below = Below::default();
         let file = FileId(1);
         tally.of(Cause::Host).programs = 100;
         assert!(phases.is_new("write"));
@@ -207,7 +219,7 @@ mod tests {
         phases.begin("unmount", 80, &tally, &below);
         tally.of(Cause::Host).programs = 109;
         let done = phases.finish(95, &tally, &below);
-        let told = |p: &PhaseOutcome| {
+        let reported = |p: &PhaseOutcome| {
             (
                 p.name,
                 p.first,
@@ -217,7 +229,7 @@ mod tests {
                 p.bytes_written,
             )
         };
-        assert_eq!(told(&done[0]), ("write", 10, 50, 2, 0, 4096));
+        assert_eq!(reported(&done[0]), ("write", 10, 50, 2, 0, 4096));
         assert_eq!(
             (
                 done[0].causes[0].programs,
@@ -231,12 +243,12 @@ mod tests {
             (Some(4096.0 / 40e-9), 40e-9)
         );
         assert_eq!(
-            (told(&done[1]), done[1].causes.len(), &done[1].below),
+            (reported(&done[1]), done[1].causes.len(), &done[1].below),
             (("read", 70, 80, 1, 100, 0), 0, &Below::default())
         );
         assert_eq!(
             (
-                told(&done[2]),
+                reported(&done[2]),
                 done[2].causes[0].programs,
                 done[2].bandwidth()
             ),

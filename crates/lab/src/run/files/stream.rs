@@ -1,4 +1,4 @@
-//! What passes below the file system, told by part of the volume.
+//! Requests below the file system, counted by part of the volume.
 
 use super::phases::Below;
 use crate::play::regions::Writes;
@@ -34,10 +34,11 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// On a partition from byte `start` on, in sectors of so many bytes; keeps the requests if told
-    /// so.
+    /// On a partition from byte `start` on, in sectors of so many bytes; keeps the requests if
+    /// asked to.
     pub fn new(keep: bool, start: u64, sector: u64) -> Self {
-        let (group, below) = ("files", Below::default());
+        let group = "files";
+        let below = Below::default();
         Self {
             stage: Stage::Mount,
             keep,
@@ -110,28 +111,18 @@ impl Stream {
         let Some((parts, writes)) = &mut self.volume else {
             return;
         };
-        let (first, below, mut met) = (
-            request.offset / self.sector,
-            &mut self.below,
-            BTreeSet::new(),
-        );
+        let first = request.offset / self.sector;
+        let below = &mut self.below;
+        let mut met = BTreeSet::new();
         let is_write = request.op == Op::Write;
         parts.split(
             (first, self.sector, data),
             self.group,
             &mut |region, sectors| {
                 let traffic = below.parts.entry(region).or_default();
-                let (times, bytes) = (
-                    u64::from(met.insert(region)),
-                    (sectors.end - sectors.start) * self.sector,
-                );
-                if is_write {
-                    (traffic.writes, traffic.bytes_written) =
-                        (traffic.writes + times, traffic.bytes_written + bytes);
-                } else {
-                    (traffic.reads, traffic.bytes_read) =
-                        (traffic.reads + times, traffic.bytes_read + bytes);
-                }
+                let times = u64::from(met.insert(region));
+                let bytes = (sectors.end - sectors.start) * self.sector;
+                traffic.add(is_write, times, bytes);
                 if is_write && self.stage == Stage::Play {
                     writes.add(region, sectors);
                 }

@@ -8,7 +8,6 @@ use nandlab_vfs::{FileSystem, Time};
 
 type Watch = Box<dyn Fn() -> Time>;
 
-/// The uppermost layer.
 pub enum Top<'a> {
     Plain(Box<dyn FileSystem + 'a>),
     Deferred {
@@ -43,7 +42,6 @@ impl<'a> Top<'a> {
         }
     }
 
-    /// What is called.
     pub fn fs(&mut self) -> &mut (dyn FileSystem + 'a) {
         match self {
             Self::Plain(fs) => &mut **fs,

@@ -50,7 +50,8 @@ impl DescribedFiles for CameraSpec {
             delete_all: section.choice("delete-all", &moments, default.delete_all)?,
             index_write: section.choice("index-write", &writes, default.index_write)?,
             index_delete: section.choice("index-delete", &deletes, default.index_delete)?,
-            // As many bytes a transaction as the paper's camera, unless sizes are to stay as drawn: 0.
+            // As many bytes a transaction as the paper's camera, unless sizes are to stay as drawn:
+            // 0.
             total: Some(size(section, ["total"], usual.total.unwrap_or(0))?)
                 .filter(|total| *total > 0),
             seed: 0,

@@ -43,7 +43,7 @@ pub struct Shape {
 pub struct Transaction {
     /// Its own in a whole exploration.
     pub version: u32,
-    /// Each once.
+    /// The pages of the transaction, each once.
     pub pages: Vec<u64>,
 }
 
@@ -189,7 +189,8 @@ impl<D: BlockDevice> Ledger<D> {
         let mut pairs = Vec::new();
         for (place, page) in (self.header() + 1..).zip(&transaction.pages) {
             self.write(place, &contents(&self.shape, *page, transaction.version))?;
-            let (from, to) = (self.lba(place).0, self.lba(*page).0);
+            let from = self.lba(place).0;
+            let to = self.lba(*page).0;
             pairs.extend((0..self.sectors()).map(|sector| Remap {
                 from: Lba(from + sector),
                 to: Lba(to + sector),

@@ -242,7 +242,6 @@ platform `omap2420`. Without a preset you must give every number of the chip. `[
 any key with a number: reports show it beside the measured value.
 ";
 
-/// The whole page.
 fn page() -> String {
     let sentences: BTreeMap<&str, &str> = SENTENCES
         .lines()
@@ -296,7 +295,9 @@ fn costs() -> String {
         `assumed`.\n\n| key | cost | basis |\n|---|---|---|\n"
     );
     for cost in built_in_costs(PLATFORM).unwrap() {
-        let (key, value, unit) = (cost.key, cost.value, cost.unit);
+        let key = cost.key;
+        let value = cost.value;
+        let unit = cost.unit;
         writeln!(text, "| `{key}` | {value} {unit} | {} |", cost.label.name()).unwrap();
     }
     text

@@ -10,7 +10,6 @@ pub const SMALL: &str = "[chip]\npreset = \"slc-2k\"\nblocks = 256\npages-per-bl
 pub struct Lab(tempfile::TempDir);
 
 impl Lab {
-    /// An empty directory.
     pub fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -20,12 +19,10 @@ impl Lab {
         self.0.path().join(name)
     }
 
-    /// Writes a file.
     pub fn write(&self, name: &str, bytes: &[u8]) {
         std::fs::write(self.path(name), bytes).unwrap();
     }
 
-    /// Runs the command.
     pub fn nandlab(&self, args: &[&str]) -> Output {
         Command::new(env!("CARGO_BIN_EXE_nandlab"))
             .args(args)
@@ -38,7 +35,8 @@ impl Lab {
     pub fn exits(&self, status: i32, args: &[&str]) -> (String, String) {
         let output = self.nandlab(args);
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        let out = text(&output.stdout);
+        let err = text(&output.stderr);
         assert_eq!(output.status.code(), Some(status), "{args:?}: {out}{err}");
         (out, err)
     }

@@ -23,7 +23,7 @@ const OTHERS: [&str; 7] = [
     "./brief",
 ];
 
-/// What was promised.
+/// A promise that a call gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// A file of `bytes` bytes of the noise from `offset` on is there for ever.
@@ -34,7 +34,7 @@ pub enum What {
     },
     /// The file `config` has this version or a later one.
     Config(usize),
-    /// The file is not there any more.
+    /// The file is removed for good.
     Gone(String),
 }
 

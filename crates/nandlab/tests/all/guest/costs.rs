@@ -195,10 +195,8 @@ fn file_system(m: &Measured, row: &mut impl FnMut(&'static str, &'static str, f6
         "open(2) of a new file in a directory of one cluster (64 entries): no request",
         m.call("create-sub", 0, |_| true),
     );
-    let (sub, root) = (
-        m.call("create-sub", 0, |_| true),
-        m.call("create-root", 0, |_| true),
-    );
+    let sub = m.call("create-sub", 0, |_| true);
+    let root = m.call("create-root", 0, |_| true);
     row(
         "vfat-create-entry",
         "the same, each further entry of the directory, used or not (512 in the root)",
@@ -299,7 +297,8 @@ fn folds(m: &Measured, row: &mut impl FnMut(&'static str, &'static str, f64)) {
     let none = fold("fold-all", [101, 32, 1, 5, 1]);
     let most = fold("fold-one", [101, 63, 32, 5, 1]);
     let three = fold("fold-three", [168, 95, 32, 6, 2]);
-    let (few, many) = (m.value("units-128"), m.value("units-256"));
+    let few = m.value("units-128");
+    let many = m.value("units-256");
     row(
         "fold",
         "fold in place of a chain of two units of 32 sectors, nothing to copy, among 123 virtual units",

@@ -8,7 +8,6 @@ use super::costs::{Measured, Row};
 /// What 64 KiB have more than 4 KiB.
 const FURTHER_PAGES: f64 = 15.0;
 
-/// The table.
 pub fn table(m: &Measured) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut row = |name, what, ticks| rows.push(Row { name, what, ticks });

@@ -51,7 +51,6 @@ impl Shape {
         Image::new(dump.to_vec(), self.format()).unwrap()
     }
 
-    /// An erased flash.
     pub fn erased(self) -> Image<Vec<u8>> {
         self.load(&vec![0xFF; self.format().bytes(self.units) as usize])
     }
@@ -125,7 +124,8 @@ pub fn fat_manifest(disk: impl BlockDevice) -> Manifest {
                     .collect(),
             },
         };
-        let (attr, mtime) = (entry.attr, entry.attr.mtime);
+        let attr = entry.attr;
+        let mtime = entry.attr.mtime;
         Entry {
             kind,
             mode: attr.mode,
@@ -175,10 +175,8 @@ pub fn fat_life(shape: Shape, options: NftlOptions) -> Image<Vec<u8>> {
         .ino;
     for round in 0..5u64 {
         for number in 0..24u64 {
-            let (place, name) = (
-                if number % 2 == 0 { dir } else { Ino::ROOT },
-                format!("file number {number}"),
-            );
+            let place = if number % 2 == 0 { dir } else { Ino::ROOT };
+            let name = format!("file number {number}");
             let file = match fat.lookup(place, name.as_bytes()) {
                 Ok(attr) => attr.ino,
                 Err(_) => {
@@ -193,10 +191,8 @@ pub fn fat_life(shape: Shape, options: NftlOptions) -> Image<Vec<u8>> {
                     .ino
                 }
             };
-            let (from, length) = (
-                mix(round, number) as usize % 900_000,
-                mix(number, round / 2) as usize % 40_000,
-            );
+            let from = mix(round, number) as usize % 900_000;
+            let length = mix(number, round / 2) as usize % 40_000;
             let mut done = 0;
             while done < length {
                 done += fat
@@ -274,7 +270,8 @@ pub fn random_life(
         let data: Vec<u8> = (0..64)
             .flat_map(|word| mix(number, word).to_le_bytes())
             .collect();
-        let (start, before) = (rail.steps() - begun, disk.tally().merges);
+        let start = rail.steps() - begun;
+        let before = disk.tally().merges;
         match disk.write(Lba(sector), &data).and_then(|()| disk.flush()) {
             Ok(()) => kept[sector as usize] = data,
             Err(BlockError::PowerCut) => {

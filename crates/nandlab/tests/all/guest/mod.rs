@@ -33,7 +33,6 @@ const PROGRAMS: [&str; 7] = [
     "mkfs.ext2",
 ];
 
-/// The shell functions.
 pub const FUNCTIONS: &str = include_str!("nftl.sh");
 
 pub fn oracle() -> Oracle {

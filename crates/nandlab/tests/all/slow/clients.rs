@@ -101,7 +101,8 @@ fn with_loop(disk: &Flash, work: impl FnOnce(&Loop)) {
 #[test]
 fn the_hosts_own_ext4_finds_its_files_on_the_layer_attached_again() {
     require_host();
-    let (disk, at) = (Flash::format(384), tempfile::tempdir().unwrap());
+    let disk = Flash::format(384);
+    let at = tempfile::tempdir().unwrap();
     let noise = common::noise(NOISE);
     let file = |n: usize| {
         (

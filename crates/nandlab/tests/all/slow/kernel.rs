@@ -148,7 +148,8 @@ const LIVES: &str = r#"
 
 fn lives(kinds: &[Kind], verb: impl Fn(&Kind, &str) -> String) -> String {
     let life = |(i, kind): (usize, &Kind)| {
-        let (verb, device) = (verb(kind, &device(i)), device(i));
+        let verb = verb(kind, &device(i));
+        let device = device(i);
         format!(
             "{verb} || {{ echo {name} failed; exit 1; }}\ncheck {name} {check} {device}\n",
             name = kind.name,
@@ -225,14 +226,12 @@ fn assert_same(expected: &Manifest, found: &Manifest, what: &str) {
 /// A virtio disk has no forced write, so that the kernel makes of each one a write and a flush.
 /// ext4 commits with a flush before and a forced write; F2FS and FAT flush once an fsync.
 fn assert_requests_arrived(disk: &Flash, report: &Report, name: &str) {
-    let (counts, fsyncs): (_, u64) = (
-        disk.counts(),
-        report
-            .value(&format!("{name}-fsyncs"))
-            .unwrap()
-            .parse()
-            .unwrap(),
-    );
+    let counts = disk.counts();
+    let fsyncs: u64 = report
+        .value(&format!("{name}-fsyncs"))
+        .unwrap()
+        .parse()
+        .unwrap();
     println!("{name}: {fsyncs} fsyncs, {counts:?}");
     assert_eq!(
         report.value(&format!("{name}-cache")),
@@ -259,11 +258,9 @@ fn assert_trimmed(disk: &Flash, tree: &Manifest, name: &str) {
             0
         }
     });
-    let (files, held, discards) = (
-        sizes.sum::<u64>(),
-        disk.held_bytes(),
-        disk.counts().discards,
-    );
+    let files = sizes.sum::<u64>();
+    let held = disk.held_bytes();
+    let discards = disk.counts().discards;
     println!("{name}: {files} bytes in files, {held} held");
     assert!(
         discards.requests > 0 && discards.sectors * 512 >= CHURNED,
@@ -277,7 +274,8 @@ fn assert_trimmed(disk: &Flash, tree: &Manifest, name: &str) {
 
 /// Every operation of the chip since its formatting has a cause.
 fn assert_tally_is_whole(disk: &Flash, name: &str) {
-    let (tally, chip) = (disk.tally(), disk.chip_counts());
+    let tally = disk.tally();
+    let chip = disk.chip_counts();
     let sum = |of: fn(&nandlab_ftl::CauseCounts) -> u64| {
         tally.rows().map(|(_, counts)| of(&counts)).sum::<u64>()
     };
@@ -335,7 +333,9 @@ fn live_and_promise() -> [Cut; 2] {
         }
     });
     let begin = |(i, cut): (usize, &Cut)| {
-        let (name, make, device) = (cut.kind.name, cut.kind.make, device(i));
+        let name = cut.kind.name;
+        let make = cut.kind.make;
+        let device = device(i);
         format!(
             "mp {name} && {make} {device} >/dev/null && mkdir /mnt/{name} && mount -t {name} -o discard {device} /mnt/{name} && churn /mnt/{name}/churn 8 || exit 1\n"
         )
@@ -370,7 +370,8 @@ impl Cut {
     /// Moments of the life: right after one promise in each part of it, or while the first few
     /// operations after that are under way.
     fn moments(&self) -> Vec<Nanos> {
-        let (log, part) = (self.disk.log(), self.promises.len() / CUTS);
+        let log = self.disk.log();
+        let part = self.promises.len() / CUTS;
         let moment = |n: usize| {
             let promise = &self.promises[n * part + mix(2, n as u64) as usize % part];
             let later = log.partition_point(|op| op.start < promise.at);
@@ -447,13 +448,12 @@ fn what_was_fsynced_is_there_after_a_power_cut_anywhere() {
     let noise = common::noise(NOISE);
     let mut broken = Vec::new();
     for (cut, n, t) in states() {
-        let (key, promised) = (
-            key(cut, n),
-            cut.promises
-                .iter()
-                .filter(|promise| promise.at <= t)
-                .count(),
-        );
+        let key = key(cut, n);
+        let promised = cut
+            .promises
+            .iter()
+            .filter(|promise| promise.at <= t)
+            .count();
         let tree = report.manifests.get(&key).cloned().unwrap_or_default();
         println!(
             "{key}: cut at {} us, {promised} of {} promises, {} entries found",
@@ -495,10 +495,8 @@ fn assert_recovery_had_work(cuts: &[Cut], dmesg: &str) {
         );
         assert!(cut.promises.len() >= STEPS + STEPS / 4, "{}", cut.kind.name);
     }
-    let (journals, rolled) = (
-        dmesg.matches("recovery complete").count(),
-        dmesg.matches("recover_data: ino").count(),
-    );
+    let journals = dmesg.matches("recovery complete").count();
+    let rolled = dmesg.matches("recover_data: ino").count();
     println!("{journals} ext4 journals recovered, {rolled} files rolled forward by F2FS");
     assert_eq!(journals, CUTS, "{dmesg}");
     assert!(rolled > 0, "{dmesg}");

@@ -11,15 +11,15 @@ use std::process::{Child, Command, Stdio};
 const NANDLAB: &str = env!("CARGO_BIN_EXE_nandlab");
 
 fn run(command: &mut Command) -> String {
-    let told = command
+    let shown = command
         .output()
         .unwrap_or_else(|why| panic!("{}: {why}", command.get_program().display()));
-    let said = String::from_utf8_lossy(&told.stdout).into_owned();
+    let said = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(
-        told.status.success(),
+        shown.status.success(),
         "{command:?}: {}\n{said}{}",
-        told.status,
-        String::from_utf8_lossy(&told.stderr)
+        shown.status,
+        String::from_utf8_lossy(&shown.stderr)
     );
     said
 }
@@ -155,10 +155,8 @@ fn a_clone_a_build_and_a_package_in_each_image_are_read_equal_by_the_kernel() {
     repository(&origin);
     let package = package(scratch.path());
     for format in &FORMATS {
-        let (image, dir) = (
-            scratch.path().join(format.0),
-            scratch.path().join(format!("{}.dir", format.0)),
-        );
+        let image = scratch.path().join(format.0);
+        let dir = scratch.path().join(format!("{}.dir", format.0));
         fs::create_dir(&dir).unwrap();
         run(Command::new(NANDLAB)
             .args(["image", "create", "--format", format.0, "--size", "160MiB"])
@@ -231,8 +229,8 @@ fn package(dir: &Path) -> PathBuf {
         .expect("it was downloaded")
 }
 
-/// Commits transactions until it is killed; each is told on standard output when SQLite says that
-/// it is durable: with less than `extra` it does not wait for the removal of its journal.
+/// Commits transactions until it is killed; each is reported on standard output when SQLite says
+/// that it is durable: with less than `extra` it does not wait for the removal of its journal.
 const WRITER: &str = "
 import sqlite3, sys
 base = sqlite3.connect(sys.argv[1])
@@ -257,15 +255,14 @@ print(base.execute('pragma integrity_check').fetchone()[0], base.execute('select
 fn transactions_that_sqlite_has_committed_are_there_when_writer_and_command_are_killed() {
     let scratch = tempfile::tempdir().unwrap();
     for format in &FORMATS {
-        let (image, dir) = (
-            scratch.path().join(format.0),
-            scratch.path().join(format!("{}.dir", format.0)),
-        );
+        let image = scratch.path().join(format.0);
+        let dir = scratch.path().join(format!("{}.dir", format.0));
         fs::create_dir(&dir).unwrap();
         run(Command::new(NANDLAB)
             .args(["image", "create", "--format", format.0, "--size", "64MiB"])
             .arg(&image));
-        let (mut committed, mut most) = (0_u64, 0);
+        let mut committed = 0_u64;
+        let mut most = 0;
         for round in 0..4 {
             let mount = Mount::new(&image, &dir);
             let base = dir.join("base.db");
@@ -292,9 +289,9 @@ fn transactions_that_sqlite_has_committed_are_there_when_writer_and_command_are_
                 .stdout(Stdio::piped())
                 .spawn()
                 .unwrap();
-            let mut told = BufReader::new(writer.stdout.take().unwrap()).lines();
+            let mut shown = BufReader::new(writer.stdout.take().unwrap()).lines();
             for _ in 0..60 {
-                committed = told
+                committed = shown
                     .next()
                     .expect("it goes on for ever")
                     .unwrap()
@@ -302,14 +299,14 @@ fn transactions_that_sqlite_has_committed_are_there_when_writer_and_command_are_
                     .unwrap();
             }
             if round % 2 == 0 {
-                // While transactions are under way. What is told from now on is not certain: SQLite
+                // While transactions are under way. A report from now on is not certain: SQLite
                 // takes a directory that it cannot open any more for a synced one.
                 mount.kill();
                 _ = writer.kill();
             } else {
                 writer.kill().unwrap();
             }
-            most = told
+            most = shown
                 .map_while(Result::ok)
                 .filter_map(|line| line.parse().ok())
                 .last()

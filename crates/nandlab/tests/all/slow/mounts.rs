@@ -39,18 +39,18 @@ impl<'a> Mount<'a> {
     }
 
     fn end(self) {
-        let (status, told) = self.ended();
-        assert_eq!(status, Some(0), "{told}");
+        let (status, reported) = self.ended();
+        assert_eq!(status, Some(0), "{reported}");
     }
 
     /// Unmounts; gives the exit status and the text on standard error.
     fn ended(mut self) -> (Option<i32>, String) {
         unmount(self.dir, UnmountFlags::empty()).unwrap();
         let status = self.command.wait().unwrap();
-        let mut told = String::new();
+        let mut reported = String::new();
         let stderr = self.command.stderr.as_mut().expect("it is a pipe");
-        stderr.read_to_string(&mut told).unwrap();
-        (status.code(), told)
+        stderr.read_to_string(&mut reported).unwrap();
+        (status.code(), reported)
     }
 
     fn kill(mut self) {
@@ -69,7 +69,8 @@ impl Drop for Mount<'_> {
 
 /// Stacks of 64 MiB that are saved, and what brings them back.
 fn stacks(dir: &Path) -> [(&'static str, std::path::PathBuf, String, String); 4] {
-    let (page, bare) = ("[ftl]\nscheme = \"page\"\n", "[ftl]\nscheme = \"none\"\n");
+    let page = "[ftl]\nscheme = \"page\"\n";
+    let bare = "[ftl]\nscheme = \"none\"\n";
     [
         ("ext3", page),
         ("f2fs", page),
@@ -114,15 +115,15 @@ fn fill(dir: &Path, links: bool) {
 
 /// `diff -r` finds nothing.
 fn assert_same(one: &Path, other: &Path) {
-    let told = Command::new("diff")
+    let reported = Command::new("diff")
         .args(["-r", "--no-dereference"])
         .args([one, other])
         .output()
         .expect("diffutils is essential in Debian");
     assert!(
-        told.status.success(),
+        reported.status.success(),
         "{}",
-        String::from_utf8_lossy(&told.stdout)
+        String::from_utf8_lossy(&reported.stdout)
     );
 }
 
@@ -130,10 +131,8 @@ fn assert_same(one: &Path, other: &Path) {
 fn what_programs_leave_in_each_stack_is_there_when_the_saved_chip_is_mounted_again() {
     let scratch = tempfile::tempdir().unwrap();
     for (fs, stack, save, load) in stacks(scratch.path()) {
-        let (dir, model) = (
-            scratch.path().join(format!("{fs}.dir")),
-            scratch.path().join(format!("{fs}.model")),
-        );
+        let dir = scratch.path().join(format!("{fs}.dir"));
+        let model = scratch.path().join(format!("{fs}.model"));
         [&dir, &model]
             .iter()
             .for_each(|dir| fs::create_dir(dir).unwrap());
@@ -188,7 +187,7 @@ fn a_command_that_is_killed_leaves_a_directory_that_can_be_released() {
     assert_eq!(
         fs::read_dir(&dir).unwrap().count(),
         0,
-        "nothing is mounted any more"
+        "nothing is mounted now"
     );
 }
 
@@ -197,43 +196,41 @@ fn a_stack_without_a_file_system_is_refused() {
     let scratch = tempfile::tempdir().unwrap();
     let stack = scratch.path().join("stack.toml");
     fs::write(&stack, "[chip]\npreset = \"slc-2k\"\n").unwrap();
-    let told = Command::new(env!("CARGO_BIN_EXE_nandlab"))
+    let reported = Command::new(env!("CARGO_BIN_EXE_nandlab"))
         .arg("mount")
         .arg(&stack)
         .arg(scratch.path())
         .output()
         .unwrap();
-    assert_eq!(told.status.code(), Some(2));
+    assert_eq!(reported.status.code(), Some(2));
     assert!(
-        String::from_utf8_lossy(&told.stderr).contains("fs.type"),
-        "{told:?}"
+        String::from_utf8_lossy(&reported.stderr).contains("fs.type"),
+        "{reported:?}"
     );
 }
 
 #[test]
 fn an_image_is_mounted_for_writing_once_and_edited_by_nobody_else() {
     let scratch = tempfile::tempdir().unwrap();
-    let (image, dir, other) = (
-        scratch.path().join("image"),
-        scratch.path().join("dir"),
-        scratch.path().join("other"),
-    );
+    let image = scratch.path().join("image");
+    let dir = scratch.path().join("dir");
+    let other = scratch.path().join("other");
     [&dir, &other]
         .iter()
         .for_each(|dir| fs::create_dir(dir).unwrap());
     let nandlab = |words: &[&str], paths: &[&Path]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nandlab"));
-        let told = command.args(words).args(paths).output().unwrap();
+        let reported = command.args(words).args(paths).output().unwrap();
         (
-            told.status.code(),
-            String::from_utf8_lossy(&told.stderr).into_owned(),
+            reported.status.code(),
+            String::from_utf8_lossy(&reported.stderr).into_owned(),
         )
     };
     let create = ["image", "create", "-f", "ext2"];
     assert_eq!(nandlab(&create, &[&image]).0, Some(0));
-    let refused = |(status, told): (Option<i32>, String)| {
+    let refused = |(status, reported): (Option<i32>, String)| {
         let words = "image: another program is writing this image or has it mounted";
-        assert!(status == Some(2) && told.contains(words), "{told}");
+        assert!(status == Some(2) && reported.contains(words), "{reported}");
     };
     let put = |path: &str| nandlab(&["image", "put"], &[&image, &image, Path::new(path)]);
     let mount = Mount::new(&image, &dir, &[]);
@@ -297,11 +294,9 @@ const MEDDLING: [Meddling; 4] = [
 #[test]
 fn an_image_that_others_cut_replace_or_delete_below_its_mount_ends_it_with_a_message() {
     let scratch = tempfile::tempdir().unwrap();
-    let (image, dir, tree) = (
-        scratch.path().join("image"),
-        scratch.path().join("dir"),
-        scratch.path().join("tree"),
-    );
+    let image = scratch.path().join("image");
+    let dir = scratch.path().join("dir");
+    let tree = scratch.path().join("tree");
     [&dir, &tree]
         .iter()
         .for_each(|dir| fs::create_dir(dir).unwrap());
@@ -332,16 +327,16 @@ fn an_image_that_others_cut_replace_or_delete_below_its_mount_ends_it_with_a_mes
                 // It may succeed, since it waits in memory.
                 _ = fs::write(dir.join("after"), vec![7; 100_000]);
             }
-            let (status, told) = mount.ended();
-            assert_eq!(status, Some(1), "{what}: {told}");
-            assert_eq!(told.lines().count(), 1, "{what}: {told}");
+            let (status, reported) = mount.ended();
+            assert_eq!(status, Some(1), "{what}: {reported}");
+            assert_eq!(reported.lines().count(), 1, "{what}: {reported}");
             assert!(
-                told.contains("/image: ") && told.contains(expected),
-                "{what}: {told}"
+                reported.contains("/image: ") && reported.contains(expected),
+                "{what}: {reported}"
             );
-            let lost = told.contains("what was written to it is lost");
+            let lost = reported.contains("what was written to it is lost");
             let is_overwritten = expected.starts_with("changed");
-            assert_eq!(lost, !read_only && !is_overwritten, "{what}: {told}");
+            assert_eq!(lost, !read_only && !is_overwritten, "{what}: {reported}");
             // Nothing is written into a file that somebody else has made.
             assert_eq!(
                 fs::metadata(&image).map(|metadata| metadata.len()).ok(),

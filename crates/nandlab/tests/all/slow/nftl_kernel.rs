@@ -89,16 +89,14 @@ const LIFE: &str = r#"
 
 #[test]
 fn every_sector_that_the_kernel_wrote_is_found_by_our_layer() {
-    let (vfat, ext2) = (
-        Shape {
-            units: 1024,
-            pages: 16,
-        },
-        Shape {
-            units: 512,
-            pages: 32,
-        },
-    );
+    let vfat = Shape {
+        units: 1024,
+        pages: 16,
+    };
+    let ext2 = Shape {
+        units: 512,
+        pages: 32,
+    };
     let script = format!(
         "{}{LIFE}life vfat 1024 16 5 77 1000\nlife ext2 512 32\n",
         include_str!("../common/tree.sh")
@@ -180,11 +178,9 @@ fn every_sector_that_we_wrote_is_found_by_the_kernel_and_what_it_adds_by_us() {
         pages: 16,
     };
     let scratch = tempfile::tempdir().unwrap();
-    let (mut guest, mut script, mut dumps) = (
-        guest::guest(&guest::oracle(), "").file("/noise", guest::noise(1 << 20)),
-        LOOK.to_owned(),
-        Vec::new(),
-    );
+    let mut guest = guest::guest(&guest::oracle(), "").file("/noise", guest::noise(1 << 20));
+    let mut script = LOOK.to_owned();
+    let mut dumps = Vec::new();
     // nftldump reads the first copy of each field alone. That of a link holds the unit before, in a
     // chain's last unit of a guarded medium, which nftldump follows round and round.
     for (ordering, disk, judges) in [
@@ -375,8 +371,8 @@ fn assert_found_whole(report: &Report, key: &str, shape: Shape, cut: &media::Cut
         );
     }
     // A fold to another unit has its copies in a unit without a name. Linux takes a unit that has
-    // an erase mark and no name for free without a look (`check_and_mark_free_block`, nftlmount.c),
-    // so that these copies come back in the chain that gets it. Our layer erases such a unit first.
+    // an erase mark and no name for free without a look (`check_and_mark_free_block`, nftlmount.c).
+    // So these copies come back in the chain that gets it. Our layer erases such a unit first.
     if key.contains("elsewhere") {
         return;
     }

@@ -1,5 +1,5 @@
-//! Publications from the command line: the parts of their JSON are there, and counts are those that
-//! the rules give.
+//! Papers from the command line: the parts of their JSON are there, and counts are those that the
+//! rules give.
 //!
 //! All of them take five to eight minutes on two cores.
 
@@ -7,7 +7,7 @@ use crate::command::Lab;
 use serde_json::Value;
 
 #[test]
-fn publications_are_listed_and_unknown_ones_refused() {
+fn papers_are_listed_and_unknown_ones_refused() {
     let lab = Lab::new();
     let (list, _) = lab.exits(0, &["paper", "list"]);
     assert!(
@@ -189,7 +189,7 @@ fn verdicts(paper: &Value) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// What every publication has.
+/// What every paper has.
 fn parts(paper: &Value, id: &str) {
     assert_eq!(paper["paper"], id);
     for key in ["id", "statement", "verdict", "evidence"] {
@@ -306,7 +306,7 @@ fn jffs2_wb_shows_table_and_figure_and_judges_the_claims() {
     let paper: Value = serde_json::from_str(&json).unwrap();
     parts(&paper, "jffs2-wb");
     let claims = verdicts(&paper);
-    // EXT2 pays for pdflush at 8 MB already, and whoever defers work does no more of it than JFFS2.
+    // EXT2 pays for pdflush at 8 MB already, and the others do no more deferred work than JFFS2.
     let expected = [
         ("distributions", "fails"),
         ("wb-quick", "holds"),

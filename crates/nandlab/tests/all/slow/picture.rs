@@ -49,7 +49,8 @@ fn picture() -> String {
     words.extend(["--report", "report.html"]);
     lab.exits(0, &words);
     let report = std::fs::read_to_string(lab.path("report.html")).unwrap();
-    let (width, height) = (CHART.0 * 2.0 + GAP, CHART.1 + HEADING);
+    let width = CHART.0 * 2.0 + GAP;
+    let height = CHART.1 + HEADING;
     let mut picture = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
         width=\"{width}\" height=\"{height}\" font-family=\"system-ui, sans-serif\" \

@@ -58,11 +58,10 @@ fn of_verdict(verdicts: &Verdicts, wanted: Verdict) -> BTreeSet<&str> {
 }
 
 fn assert_as_listed(stack: &str, verdicts: &Verdicts) {
-    let (listed, failures): (BTreeSet<&str>, _) = (PASSES.lines().collect(), Failures::of(stack));
-    let (passed, failed) = (
-        of_verdict(verdicts, Verdict::Passed),
-        of_verdict(verdicts, Verdict::Failed),
-    );
+    let listed: BTreeSet<&str> = PASSES.lines().collect();
+    let failures = Failures::of(stack);
+    let passed = of_verdict(verdicts, Verdict::Passed);
+    let failed = of_verdict(verdicts, Verdict::Failed);
     let missing: Vec<_> = listed
         .difference(&passed)
         .filter(|test| !failures.covers(test))
@@ -123,7 +122,8 @@ fn a_file_under_random_calls_is_what_fsx_expects() {
 #[test]
 fn what_our_jffs2_cannot_the_kernels_cannot_either() {
     let theirs = judges::pjdfstest_in_the_kernels_jffs2();
-    let (ours, failed) = (Failures::of("jffs2"), of_verdict(&theirs, Verdict::Failed));
+    let ours = Failures::of("jffs2");
+    let failed = of_verdict(&theirs, Verdict::Failed);
     let only_ours: Vec<_> = theirs
         .keys()
         .filter(|test| ours.covers(test) && !failed.contains(test.as_str()))

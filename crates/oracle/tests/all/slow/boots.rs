@@ -135,7 +135,8 @@ fn what_a_killed_guest_has_written_is_on_its_disk() {
 #[test]
 fn an_nbd_disk_is_its_servers_and_fails_when_the_server_is_gone() {
     let scratch = tempfile::tempdir().unwrap();
-    let (image, socket) = (scratch.path().join("image"), scratch.path().join("socket"));
+    let image = scratch.path().join("image");
+    let socket = scratch.path().join("socket");
     fs::write(&image, [0; 1 << 20]).unwrap();
     let mut server = serve(&image, &socket);
     let script = r#"

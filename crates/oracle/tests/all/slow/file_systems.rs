@@ -101,10 +101,8 @@ fn jffs2_keeps_a_tree_and_takes_the_same_virtual_time_each_time() {
     assert_eq!(first.value("chip"), Some("2048 131072 134217728"));
     assert_eq!(first.value("date"), Some("2020-01-01"));
     assert_eq!(first.values, second.values);
-    let (tree, same) = (
-        &first.manifests["jffs2-after"],
-        &second.manifests["jffs2-after"],
-    );
+    let tree = &first.manifests["jffs2-after"];
+    let same = &second.manifests["jffs2-after"];
     assert_eq!(
         manifest::differences(tree, same),
         "",

@@ -11,7 +11,7 @@ use nandlab_workload::files::FileCall;
 use nandlab_workload::rewrites::{Rewrites, RewritesSpec};
 use std::error::Error;
 
-/// How F2FS makes room.
+/// How F2FS frees space.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Way {
     /// Logs fill holes where clean sections are few.
@@ -27,7 +27,6 @@ pub struct Live<'a> {
 }
 
 impl<'a> Live<'a> {
-    /// A new volume.
     pub fn new(
         disk: Disk<'a>,
         amounts: &Amounts,

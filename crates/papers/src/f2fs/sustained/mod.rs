@@ -36,7 +36,7 @@ pub struct Amounts {
     /// The work whose requests ext4 sent when they were recorded; it has the partition and the
     /// files.
     pub work: Work,
-    /// The device.
+    /// The preset of the chip.
     pub chip: &'static str,
     /// Bytes of a window.
     pub window: u64,
@@ -52,7 +52,7 @@ const QUARTER: Amounts = Amounts {
     most: 12 << 30,
 };
 
-/// The published partition.
+/// The amounts of the paper's partition.
 const PUBLISHED: Amounts = Amounts {
     work: work::SUSTAINED_PUBLISHED,
     chip: "chip.size=16 GiB",
@@ -88,7 +88,7 @@ impl Amounts {
     }
 
     /// In words: what all that write share.
-    pub fn told(&self) -> String {
+    pub fn reported(&self) -> String {
         let spec = self.work.rewrites();
         format!(
             "{} MiB of {} files on a volume of {} MiB ({:.0} % full), 4 KiB at random, an fsync of \
@@ -102,23 +102,23 @@ impl Amounts {
     }
 }
 
-/// Who writes.
+/// The file system that writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum System {
-    /// The recorded requests.
+    /// ext4, whose recorded requests are replayed.
     Ext4,
-    /// F2FS, mounted so.
+    /// F2FS, mounted with these options.
     F2fs(Way),
 }
 
-/// A run.
+/// A file system on a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Case {
     /// Its name in ids.
     pub key: &'static str,
     /// Its name for people.
     pub name: &'static str,
-    /// Who writes.
+    /// The file system that writes.
     pub system: System,
     /// Whether the device takes the trim of the whole partition with which a volume is made.
     pub trims: bool,
@@ -129,7 +129,7 @@ pub struct Case {
 pub struct Round {
     /// Bytes that the program wrote.
     pub bytes: u64,
-    /// Virtual time.
+    /// Virtual nanoseconds of the round.
     pub ns: Nanos,
     /// What the device did.
     pub pages: Pages,
@@ -144,7 +144,6 @@ impl Round {
         })
     }
 
-    /// Bytes a second.
     pub fn rate(&self) -> f64 {
         self.bytes as f64 / (self.ns as f64 / 1e9)
     }
@@ -155,7 +154,6 @@ impl Round {
 pub struct Sustained {
     /// The writer and its device.
     pub case: Case,
-    /// Its amounts.
     pub amounts: Amounts,
     /// All rounds, the first one after the files were filled.
     pub rounds: Vec<Round>,
@@ -225,7 +223,6 @@ impl Sustained {
 
 /// A file system that takes rounds of random writes.
 trait Rewriter {
-    /// Writes the files.
     fn fill(&mut self) -> Result<(), Box<dyn Error>>;
 
     /// One round; gives the bytes that the program wrote.

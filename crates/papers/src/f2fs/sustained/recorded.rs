@@ -2,8 +2,8 @@
 //! its files.
 //!
 //! ext4 overwrites in place. So the recorded rounds are repeated with their journal, their inodes
-//! and their flushes as they are, and each run of writes to a file goes to as many other blocks of
-//! the same file, drawn at random and in order, as the page cache writes them.
+//! and their flushes as they are. Each run of writes to a file goes to as many other blocks of the
+//! same file. They are drawn at random and written in order, as the page cache writes them.
 
 use super::Rewriter;
 use crate::f2fs::cells::{PIECE, phases_of, serve};
@@ -20,7 +20,7 @@ use std::error::Error;
 const BLOCK: u64 = 4096;
 /// The least request of a file's first filling. Tables and the journal are written in smaller ones.
 const LONG: u64 = 64 << 10;
-/// Draws the blocks.
+/// Seed of the random block choice.
 const SEED: u64 = 1;
 
 /// The recorded requests on a disk.
@@ -110,21 +110,28 @@ impl<'a> Recorded<'a> {
     /// As many blocks as a run has, at random between its first and its last.
     fn moved(&mut self, run: &[Request], requests: &mut Vec<Request>) {
         let place = |block: u64| self.data.partition_point(|known| *known < block);
-        let (first, last) = (run[0].offset / BLOCK, run[run.len() - 1].offset / BLOCK);
+        let first = run[0].offset / BLOCK;
+        let last = run[run.len() - 1].offset / BLOCK;
         let places = place(first)..place(last) + 1;
         let blocks: u64 = run.iter().map(|request| request.length / BLOCK).sum();
-        let mut drawn = BTreeSet::new();
-        while (drawn.len() as u64) < blocks.min(places.len() as u64) {
-            self.drawn += 1;
-            let at = mix(SEED, self.drawn) % places.len() as u64;
-            drawn.insert(self.data[places.start + at as usize]);
-        }
+        let drawn = self.draw(blocks, places);
         let written = drawn.into_iter().map(|block| Request {
             offset: block * BLOCK,
             length: BLOCK,
             ..run[0]
         });
         requests.extend(written);
+    }
+
+    /// Draws so many of a file's blocks.
+    fn draw(&mut self, blocks: u64, places: std::ops::Range<usize>) -> BTreeSet<u64> {
+        let mut drawn = BTreeSet::new();
+        while (drawn.len() as u64) < blocks.min(places.len() as u64) {
+            self.drawn += 1;
+            let at = mix(SEED, self.drawn) % places.len() as u64;
+            drawn.insert(self.data[places.start + at as usize]);
+        }
+        drawn
     }
 }
 
@@ -133,7 +140,7 @@ impl<'a> Recorded<'a> {
 struct Parts {
     /// Of mkfs and the mount.
     made: Vec<Request>,
-    /// Until the rounds.
+    /// Requests before the first round.
     filling: Vec<Request>,
     rounds: Vec<Request>,
 }

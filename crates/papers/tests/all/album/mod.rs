@@ -108,7 +108,6 @@ impl Tape {
     }
 }
 
-/// Sectors by region.
 pub fn regions(layout: Layout, sectors: &[(u64, &'static str)]) -> Writes {
     let mut writes = Writes::new(std::sync::Arc::new(layout));
     sectors
@@ -123,7 +122,7 @@ pub struct Album {
     pub layout: Layout,
     pub tape: Tape,
     pub played: Played,
-    /// What must be found, told from the calls alone.
+    /// What must be found, derived from the calls alone.
     pub sums: Vec<FileSum>,
     expected: Expected,
     camera: CameraMs500,
@@ -152,7 +151,8 @@ impl Album {
         tape: Tape,
         spec: &CameraSpec,
     ) -> Self {
-        let (mut camera, mut calls) = (CameraMs500::new(spec.clone()).unwrap(), 0);
+        let mut camera = CameraMs500::new(spec.clone()).unwrap();
+        let mut calls = 0;
         let mut expected = Expected::new(camera.contents());
         let mut now = || {
             calls += 1;

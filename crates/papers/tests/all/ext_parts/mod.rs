@@ -1,4 +1,4 @@
-//! What the blocks were for that reached a volume of ext3: told from where they lie and what they
+//! The purpose of blocks that reached a volume of ext3, derived from where they lie and what they
 //! hold.
 
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba, Ram, Record, WriteLog};
@@ -14,7 +14,7 @@ const MAGIC: [u8; 4] = [0xC0, 0x3B, 0x39, 0x98];
 /// Bytes by which a block of a file is known.
 const KNOWN: usize = 16;
 
-/// A disk in memory that keeps every write, shared between whoever writes and the test.
+/// A disk in memory that keeps every write, shared between the writer and the test.
 #[derive(Clone)]
 pub struct Reel {
     geometry: BlockGeometry,
@@ -104,7 +104,7 @@ impl fmt::Display for Part {
             Self::Revoke => "journal: revokes",
             Self::Commit => "journal: commits",
             Self::LoggedContents => "journal: contents",
-            Self::LoggedStructure => "journal: structure",
+            Self::LoggedStructure => "journal: metadata",
             Self::Contents => "contents",
             Self::Super => "superblock, descriptors",
             Self::Bitmaps => "bitmaps",
@@ -185,10 +185,8 @@ impl Volume {
             match record {
                 Record::Flush => counts.flushes += 1,
                 Record::Write { lba, data } => {
-                    let (first, left) = (
-                        lba.0 as usize * 512 / self.block,
-                        lba.0 as usize * 512 % self.block + data.len() % self.block,
-                    );
+                    let first = lba.0 as usize * 512 / self.block;
+                    let left = lba.0 as usize * 512 % self.block + data.len() % self.block;
                     assert_eq!(left, 0, "whole blocks: {lba}, {} bytes", data.len());
                     for (number, block) in (first as u32..).zip(data.chunks(self.block)) {
                         *counts.blocks.entry(self.part(number, block)).or_default() += 1;
@@ -201,7 +199,7 @@ impl Volume {
     }
 }
 
-/// Writes by part.
+/// Counts of writes by part of the volume.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     blocks: BTreeMap<Part, u64>,

@@ -36,7 +36,8 @@ impl Kernel {
     /// meanwhile: what it writes back is a matter of wall time. (Off, with 0, it would wake at each
     /// inode that becomes dirty.)
     fn shoot(spec: &CameraSpec) -> Self {
-        let (tape, sockets) = (Tape::default(), tempfile::tempdir().unwrap());
+        let tape = Tape::default();
+        let sockets = tempfile::tempdir().unwrap();
         let socket = sockets.path().join("disk");
         let disk = SharedDisk::new(Box::new(tape.record(volume(4).0)));
         let options = Options {
@@ -48,11 +49,9 @@ impl Kernel {
         let server = Server::start(disk.clone(), &Address::Unix(socket.clone()), options).unwrap();
         let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
         let player = env!("CARGO_BIN_EXE_play-files");
-        let (shortest, longest, total) = (
-            spec.photo_bytes_min,
-            spec.photo_bytes_max,
-            spec.total.unwrap(),
-        );
+        let shortest = spec.photo_bytes_min;
+        let longest = spec.photo_bytes_max;
+        let total = spec.total.unwrap();
         let script = format!(
             "mp vfat; mp nls_cp437; mp nls_iso8859-1; mp nls_ascii; echo 360000 >/proc/sys/vm/dirty_writeback_centisecs
              mount -t vfat /dev/vda /mnt && {player} /mnt camera {shortest} {longest} {total} && umount /mnt || exit 1
@@ -111,15 +110,13 @@ enum Removal {
     ItsOwnTime,
 }
 
-/// How often sectors of the root directory must be written, told from the calls alone: a new name
-/// takes the first free slot, an fsync writes the sector of its file.
+/// How often sectors of the root directory must be written, derived from the calls alone: a new
+/// name takes the first free slot, an fsync writes the sector of its file.
 fn root_writes(spec: &CameraSpec, removal: Removal) -> u64 {
-    let (mut slots, mut taken, mut dirty, mut writes) = (
-        BTreeMap::<FileId, usize>::new(),
-        BTreeSet::new(),
-        BTreeSet::new(),
-        0,
-    );
+    let mut slots = BTreeMap::<FileId, usize>::new();
+    let mut taken = BTreeSet::new();
+    let mut dirty = BTreeSet::new();
+    let mut writes = 0;
     for call in CameraMs500::new(spec.clone()).unwrap() {
         match call {
             FileCall::Create { file } => {
@@ -251,7 +248,8 @@ fn compare(spec: &CameraSpec) {
         "every file as the calls have it, on the kernel's volume"
     );
     let layout = ours.layout;
-    let (our_sectors, their_sectors) = (ours.tape.sectors(), theirs.tape.sectors());
+    let our_sectors = ours.tape.sectors();
+    let their_sectors = theirs.tape.sectors();
     for region in [
         Region::Boot,
         Region::Table(1),
@@ -312,7 +310,8 @@ fn compare(spec: &CameraSpec) {
         );
     }
     let mut kernels_disk = theirs.disk.into_inner().unwrap();
-    let (our_image, their_image) = (image(&mut ours.disk), image(&mut *kernels_disk));
+    let our_image = image(&mut ours.disk);
+    let their_image = image(&mut *kernels_disk);
     assert!(
         timeless(&layout, our_image) == timeless(&layout, their_image),
         "both volumes are the same to the bit, save times"

@@ -24,12 +24,11 @@ const FILE_BLOCKS: u64 = 4096;
 const VERSIONS: u32 = 2;
 /// Blocks of the journal that mke2fs gives such a disk.
 const USUAL: u32 = 4096;
-/// Blocks of a journal that never has to make room.
+/// Blocks of a journal that never has to free space.
 const AMPLE: u32 = 16_384;
 /// A guest without hardware support beside other tests is slow.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// A run.
 #[derive(Clone, Copy)]
 struct Case {
     mode: Mode,
@@ -108,7 +107,8 @@ impl Case {
             ..nandlab_ext::Options::default()
         };
         let mut ext = Ext::mount(reel.clone(), options).unwrap();
-        let (mut calls, mut millis) = (self.iozone(), 0);
+        let mut calls = self.iozone();
+        let mut millis = 0;
         let mut expected = Expected::new(calls.contents());
         let mut now = || {
             millis += 1;
@@ -159,12 +159,11 @@ fn theirs(cases: &[Case]) -> (String, Vec<Reel>) {
     let player = env!("CARGO_BIN_EXE_play-files");
     let mut guest = oracle.guest().program(player).timeout(PATIENCE);
     let mut script = String::from("mp ext4; echo 360000 >/proc/sys/vm/dirty_writeback_centisecs\n");
-    let (mut reels, mut servers) = (Vec::new(), Vec::new());
+    let mut reels = Vec::new();
+    let mut servers = Vec::new();
     for (case, drive) in cases.iter().zip('a'..) {
-        let (reel, socket) = (
-            Reel::new(case.volume()),
-            sockets.path().join(drive.to_string()),
-        );
+        let reel = Reel::new(case.volume());
+        let socket = sockets.path().join(drive.to_string());
         let options = Options {
             dropped: Some(Arc::new(|why| panic!("a client was dropped: {why}"))),
             ..Options::default()
@@ -172,7 +171,9 @@ fn theirs(cases: &[Case]) -> (String, Vec<Reel>) {
         let disk = SharedDisk::new(Box::new(reel.clone()));
         servers.push(Server::start(disk, &Address::Unix(socket.clone()), options).unwrap());
         guest = guest.disk(Disk::Nbd { socket });
-        let (data, bytes, record) = (case.data, IozoneSpec::default().bytes, case.record);
+        let data = case.data;
+        let bytes = IozoneSpec::default().bytes;
+        let record = case.record;
         script += &format!(
             "mount -t ext3 -o data={data},commit=1000 /dev/vd{drive} /mnt && {player} /mnt iozone {bytes} {record} && umount /mnt || exit 1\n"
         );
@@ -219,7 +220,7 @@ fn compare_home(case: &Case, ours: &Counts, theirs: &Counts) {
     for part in [Part::Super, Part::Numbers] {
         assert_eq!(ours.of(part), theirs.of(part), "{part}");
     }
-    // Which group has room for the file, and which block of an inode table its inode is in.
+    // Which group has space for the file, and which block of an inode table its inode is in.
     for part in [Part::Bitmaps, Part::Inodes] {
         assert!(ours.of(part).abs_diff(theirs.of(part)) <= 1, "{part}");
     }

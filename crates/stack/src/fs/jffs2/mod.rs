@@ -5,7 +5,7 @@ mod worked;
 pub use worked::Worked;
 
 use super::{
-    FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, Recipe, Untold, flash,
+    FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, Recipe, Undivided, flash,
 };
 use crate::value::Size;
 use crate::{DescriptionError, Section};
@@ -13,7 +13,6 @@ use nandlab_jffs2::{Choice, Compression, Format, Jffs2, Jffs2Volume, Options, PA
 use nandlab_pagecache::PageCache;
 use std::sync::Arc;
 
-/// JFFS2.
 pub(super) struct Jffs2Kind;
 
 impl FsKind for Jffs2Kind {
@@ -49,7 +48,7 @@ impl FsKind for Jffs2Kind {
     }
 }
 
-/// JFFS2 as described.
+/// The settings of JFFS2 in a description.
 #[derive(Clone, Debug)]
 pub struct Jffs2Description {
     /// How it is mounted.
@@ -155,7 +154,7 @@ impl FsLayer for Jffs2Description {
         let cache = PageCache::new(worked, clean.unwrap_or(self.cache_bytes));
         Ok(Mounted {
             fs: Box::new(cache),
-            parts: Arc::new(Untold { sectors: 0 }),
+            parts: Arc::new(Undivided { sectors: 0 }),
         })
     }
     fn recipe(&self, seed: u64, on_volume: bool) -> Option<Recipe> {

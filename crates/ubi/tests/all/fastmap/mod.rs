@@ -8,7 +8,6 @@ use std::{collections::BTreeMap, fs, path::PathBuf, process::Command};
 const PART: &str = "drivers/mtd/ubi";
 const HEADERS: [&str; 4] = ["ubi.h", "ubi-media.h", "wl.h", "debug.h"];
 
-/// The module.
 pub fn module(oracle: &Oracle) -> Vec<u8> {
     let mut sources: BTreeMap<String, String> = BTreeMap::new();
     for entry in fs::read_dir(kept(oracle)).unwrap() {

@@ -23,7 +23,7 @@ struct Block {
     given_up: bool,
 }
 
-/// The plain map.
+/// A map that stands for the right answer.
 #[derive(Clone, Debug)]
 pub struct Model {
     blocks: Vec<Block>,
@@ -31,7 +31,7 @@ pub struct Model {
     pages: usize,
 }
 
-/// One call.
+/// A call on the volume.
 #[derive(Clone, Debug)]
 pub enum Op {
     Write(u32, usize, Vec<u32>),
@@ -171,7 +171,7 @@ impl Model {
             Op::Write(lnum, ..) | Op::Change(lnum, _) | Op::Erase(lnum) | Op::Map(lnum) => {
                 self.certain(*lnum)
             }
-            Op::Sync => self.settle(),
+            Op::Sync => self.finish_work(),
             Op::Unmap(_) | Op::Read(_) | Op::Work | Op::Rename | Op::Second => {}
         }
     }
@@ -193,11 +193,10 @@ impl Model {
             ubi.change(id, lnum, &bytes(&block.now, lnum)[..PAGE])
                 .unwrap();
         }
-        self.settle();
+        self.finish_work();
     }
 
-    /// Everything is durable.
-    pub fn settle(&mut self) {
+    pub fn finish_work(&mut self) {
         for block in &mut self.blocks {
             if block.given_up {
                 continue;
@@ -272,7 +271,8 @@ impl Model {
                     .any(|pages| pages.iter().zip(&seen).all(|(a, b)| Some(*a) == *b));
             // A torn page reads as erased or not at all; pages before it are there.
             let torn = block.since.windows(2).any(|pair| {
-                let (before, with) = (&pair[0], &pair[1]);
+                let before = &pair[0];
+                let with = &pair[1];
                 let appended = before.iter().zip(with).all(|(a, b)| a == b || *a == 0);
                 appended
                     && before
@@ -307,7 +307,7 @@ impl Model {
             block.given_up = false;
         }
         ubi.sync().unwrap();
-        self.settle();
+        self.finish_work();
         true
     }
 }
@@ -363,7 +363,7 @@ fn out_of_blocks(error: &UbiError) -> bool {
     matches!(error, UbiError::ReadOnly(_) | UbiError::NoSpace { .. })
 }
 
-/// None: worn out.
+/// Attaches the chip; `None` if it is worn out.
 fn attached(chip: Chip, options: Options, id: &str) -> Option<Ubi<Chip>> {
     match Ubi::attach(chip, options) {
         Err(error) if out_of_blocks(&error) => None,
@@ -376,7 +376,8 @@ pub fn live(spec: ChipSpec, options: Options, others: u32, ops: u32, name: &str)
     let seed = spec.seed;
     let mut random = rng(seed, name);
     let (ubi, mut model) = device(Chip::new(spec).unwrap(), options, others);
-    let (mut outcome, mut chip) = (Outcome::default(), ubi.into_medium());
+    let mut outcome = Outcome::default();
+    let mut chip = ubi.into_medium();
     while outcome.done < ops {
         let base = chip.fork().unwrap();
         chip = base.fork().unwrap();

@@ -33,7 +33,8 @@ pub fn program(name: &str) -> PathBuf {
 /// The volumes that it extracts from an image, by their names.
 pub fn volumes(image: &[u8], peb_bytes: u32) -> BTreeMap<String, Vec<u8>> {
     let scratch = tempfile::tempdir().unwrap();
-    let (file, target) = (scratch.path().join("image"), scratch.path().join("target"));
+    let file = scratch.path().join("image");
+    let target = scratch.path().join("target");
     std::fs::write(&file, image).unwrap();
     let mut command = Command::new(program("ubireader_extract_images"));
     let output = command

@@ -1,5 +1,5 @@
-//! Slow tests: they boot the real kernel, mount, start a browser or run a publication.
-//! `cargo xtask test quick` skips them.
+//! Slow tests: they boot the real kernel, mount, start a browser or reproduce a paper. `cargo xtask
+//! test quick` skips them.
 
 mod ubi_attach_kernel;
 mod ubi_kernel;

@@ -119,7 +119,8 @@ fn our_scan_grows_as_the_kernels() {
     let mut points = Vec::new();
     for blocks in SIZES {
         let of = |what: &str| split(&boots, &format!("{what}-{blocks}"));
-        let ((flash_us, instructions), (_, tables)) = (of("scan"), of("tables"));
+        let (flash_us, instructions) = of("scan");
+        let (_, tables) = of("tables");
         let (reads_us, _) = of("reads");
         let read_us = reads_us / f64::from(READS);
         let ours_us = ours(blocks, read_us);
@@ -140,7 +141,8 @@ fn our_scan_grows_as_the_kernels() {
     }
     for pair in points.windows(2) {
         let slope = |at: usize| (pair[1][at] - pair[0][at]) / (pair[1][0] - pair[0][0]);
-        let (theirs, ours) = (slope(1), slope(2));
+        let theirs = slope(1);
+        let ours = slope(2);
         println!("us of flash a block: the kernel {theirs:.1}, ours {ours:.1}");
         println!(
             "instructions: {:.0} a header in the scan, {:.0} a block after it",

@@ -31,7 +31,7 @@ const PROGRAMS: [&str; 10] = [
     "ubirename",
 ];
 
-/// What nandsim is told to be, and where headers lie.
+/// The chip that nandsim simulates, and where headers lie.
 #[derive(Clone, Copy)]
 struct Shape {
     name: &'static str,
@@ -218,7 +218,7 @@ struct Life {
     page: usize,
 }
 
-/// What happened.
+/// Counts of the events that a life met.
 #[derive(Debug, Default)]
 struct Happened {
     made: u32,
@@ -263,7 +263,6 @@ impl Life {
         }
     }
 
-    /// One operation.
     fn step(&mut self, round: u64, happened: &mut Happened) {
         let [_, data, aligned] = self.lasting;
         match (
@@ -336,7 +335,8 @@ impl Life {
 /// A device with a life behind it, in which blocks were moved for wear; the medium is left as a cut
 /// would, or detached.
 fn life(shape: &Shape, memory: Memory, detach: bool) -> Dump {
-    let (mut life, mut happened) = (Life::begin(shape, memory), Happened::default());
+    let mut life = Life::begin(shape, memory);
+    let mut happened = Happened::default();
     for round in 0..LIFE {
         life.step(round, &mut happened);
         // The thread wakes now and then, and does what there is; a cut leaves some of it.
@@ -372,10 +372,8 @@ fn life(shape: &Shape, memory: Memory, detach: bool) -> Dump {
 fn as_ubi_reader(ubi: &mut Ubi<Dump>, name: &str) -> Vec<u8> {
     let id = ubi.find_volume(name).unwrap();
     let whole = contents(ubi, name);
-    let (leb, hole) = (
-        ubi.volume(id).unwrap().leb_bytes as usize,
-        ubi.info().shape.leb_bytes as usize,
-    );
+    let leb = ubi.volume(id).unwrap().leb_bytes as usize;
+    let hole = ubi.info().shape.leb_bytes as usize;
     let mapped: Vec<bool> = (0..)
         .take(whole.chunks(leb).len())
         .map(|lnum| ubi.is_mapped(id, lnum).unwrap())
@@ -425,7 +423,9 @@ fn what_we_wrote_is_attached_by_the_kernel_and_what_it_adds_by_us() {
         ("fastcut", Memory::Fastmap, false),
         ("log", Memory::Log(LogOptions::default()), true),
     ];
-    let (mut script, mut media, mut all) = (String::new(), Vec::new(), Vec::new());
+    let mut script = String::new();
+    let mut media = Vec::new();
+    let mut all = Vec::new();
     for shape in SHAPES {
         for (kind, memory, detach) in memories {
             // UBIL's lists of small blocks do not fit a small page.
@@ -591,11 +591,10 @@ fn our_image(shape: &Shape, fixed: &[u8], data: &[u8], lebs: u32) -> Vec<u8> {
 #[test]
 fn images_are_ubinizes_and_flashed_as_ubiformat_does() {
     let scratch = tempfile::tempdir().unwrap();
-    let (fixed, data) = (
-        noise(70_001, 8),
-        [noise(30_000, 9), vec![0xFF; 40_000], noise(3, 10)].concat(),
-    );
-    let (mut all, mut script) = (Vec::new(), String::new());
+    let fixed = noise(70_001, 8);
+    let data = [noise(30_000, 9), vec![0xFF; 40_000], noise(3, 10)].concat();
+    let mut all = Vec::new();
+    let mut script = String::new();
     for shape in SHAPES {
         let data_offset = if shape.write_unit < shape.format.page {
             shape.format.page

@@ -12,7 +12,7 @@ pub enum Format {
     F2fs,
 }
 
-/// A tool's words.
+/// The verdict of a tool with its words.
 #[derive(Debug)]
 pub struct Said {
     /// The tool found nothing.
@@ -22,7 +22,6 @@ pub struct Said {
     pub crashed: bool,
     /// Complaints that [`KNOWN`] does not explain.
     pub unknown: Vec<String>,
-    /// All words.
     #[expect(dead_code, reason = "shown with a single case")]
     pub printed: String,
 }
@@ -68,8 +67,8 @@ fn is_known(format: Format, line: &str, ours: &[String]) -> bool {
         })
 }
 
-/// e2fsck first recovers a log that needs it, as our check does. Its recovery mends nothing
-/// but the log.
+/// e2fsck first recovers a log that needs it, as our check does. Its recovery repairs nothing but
+/// the log.
 fn e2fsck(image: &Path) -> (Option<i32>, String) {
     let bytes = std::fs::read(image).unwrap();
     let recover = bytes[1024 + 96] & 4 != 0;
@@ -79,8 +78,8 @@ fn e2fsck(image: &Path) -> (Option<i32>, String) {
         before = checked("e2fsprogs", "e2fsck", &options, image).1;
     }
     let (status, after) = checked("e2fsprogs", "e2fsck", &["-fn"], image);
-    let mended = before.contains("? yes");
-    let status = status.map(|status| if mended { status.max(1) } else { status });
+    let repaired = before.contains("? yes");
+    let status = status.map(|status| if repaired { status.max(1) } else { status });
     (status, before + &after)
 }
 

@@ -27,7 +27,7 @@ const SHOWN: usize = 3;
 /// Which cases are run.
 #[derive(Clone, Copy, Debug)]
 enum Campaign {
-    /// So many.
+    /// So many images, drawn from this seed.
     Many { count: u64, seed: u64 },
     /// The case of this number.
     One(u64),
@@ -74,7 +74,8 @@ impl Campaign {
         let workers = thread::available_parallelism().map_or(1, |count| count.get() as u64);
         thread::scope(|scope| {
             for worker in 0..workers {
-                let (case, tally) = (&case, &tally);
+                let case = &case;
+                let tally = &tally;
                 scope.spawn(move || {
                     for number in (worker..count).step_by(workers as usize) {
                         case(nandlab_sim::mix(seed, number), tally);

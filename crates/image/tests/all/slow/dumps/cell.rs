@@ -73,7 +73,6 @@ impl Code {
         }
     }
 
-    /// nandsim's parameter.
     pub fn parameter(self) -> String {
         match self {
             Self::Hamming => String::new(),
@@ -149,7 +148,7 @@ impl fmt::Display for Cell {
 
 impl Cell {
     /// All cells of a code. BCH on pages of 512 bytes does not exist: their 16 spare bytes have no
-    /// room for it, and nandsim refuses it.
+    /// space for it, and nandsim refuses it.
     pub fn all(code: Code) -> Vec<Self> {
         let shapes: &[Shape] = match code {
             Code::Hamming => &[SMALL, LARGE, LARGER],

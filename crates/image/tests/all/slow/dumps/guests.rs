@@ -163,7 +163,8 @@ pub fn judge(dumps: &[(String, Cell, &[u8])]) -> Vec<Judged> {
     let mut place = 0;
     for (key, cell, bytes) in dumps {
         disk.write_all_at(bytes, place).unwrap();
-        let (chip, medium) = (cell.chip(), format!("{:?}", cell.medium).to_lowercase());
+        let chip = cell.chip();
+        let medium = format!("{:?}", cell.medium).to_lowercase();
         let at = place as usize / UNIT;
         let len = bytes.len();
         script += &format!(

@@ -12,7 +12,7 @@ const JUDGES: [&str; 2] = ["pjdfstest@0.2.2", "fsx@0.3.2"];
 /// What each test came to.
 pub type Verdicts = BTreeMap<String, Verdict>;
 
-/// What the guest is told of users.
+/// The users that the guest knows.
 const USERS: &str =
     "root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\ndaemon:x:1:1::/:/bin/sh\n";
 const GROUPS: &str = "root:x:0:\nnogroup:x:65534:\ndaemon:x:1:\n";
@@ -36,10 +36,10 @@ fn judges() -> &'static Path {
                 .args(["install", "--locked", "--debug", "--root"])
                 .arg(&place)
                 .args(JUDGES);
-            let told = cargo.output().expect("cargo runs this test");
-            let said = String::from_utf8_lossy(&told.stderr);
+            let reported = cargo.output().expect("cargo runs this test");
+            let said = String::from_utf8_lossy(&reported.stderr);
             assert!(
-                told.status.success(),
+                reported.status.success(),
                 "installing {JUDGES:?} (which need the Debian package libacl1-dev): {said}"
             );
         }
@@ -61,19 +61,19 @@ pub fn pjdfstest(dir: &Path, nap: f64) -> Verdicts {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("pjdfstest.toml");
     fs::write(&file, configuration(nap)).unwrap();
-    let told = Command::new(judges().join("pjdfstest"))
+    let reported = Command::new(judges().join("pjdfstest"))
         .arg("-c")
         .arg(&file)
         .arg("-p")
         .arg(dir)
         .output()
         .expect("it is installed");
-    let verdicts = verdicts(&String::from_utf8_lossy(&told.stdout));
+    let verdicts = verdicts(&String::from_utf8_lossy(&reported.stdout));
     assert!(
         verdicts.len() > 300,
         "{}{}",
-        String::from_utf8_lossy(&told.stdout),
-        String::from_utf8_lossy(&told.stderr)
+        String::from_utf8_lossy(&reported.stdout),
+        String::from_utf8_lossy(&reported.stderr)
     );
     verdicts
 }
@@ -112,13 +112,13 @@ pub fn fsx(file: &Path, operations: u64, seed: u32) {
     .arg("-f")
     .arg(&choices)
     .arg(file);
-    let told = fsx.output().expect("it is installed");
-    let said = [told.stdout, told.stderr].concat();
+    let reported = fsx.output().expect("it is installed");
+    let said = [reported.stdout, reported.stderr].concat();
     let end = &said[said.len().saturating_sub(4000)..];
     assert!(
-        told.status.success(),
+        reported.status.success(),
         "{}: {}",
-        told.status,
+        reported.status,
         String::from_utf8_lossy(end)
     );
 }

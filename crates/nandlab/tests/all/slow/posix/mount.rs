@@ -55,7 +55,8 @@ impl Mount {
             .rand_bytes(6)
             .tempdir_in("/tmp")
             .unwrap();
-        let (at, description) = (dir.path().join("mnt"), dir.path().join("stack.toml"));
+        let at = dir.path().join("mnt");
+        let description = dir.path().join("stack.toml");
         fs::create_dir(&at).unwrap();
         // Other users come through here.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();

@@ -48,7 +48,7 @@ impl Damage {
                 found.into_iter().for_each(|at| bytes[at] ^= 1);
             }),
         }
-        std::fs::write(to, bytes).expect("room for an image");
+        std::fs::write(to, bytes).expect("space for an image");
     }
 }
 

@@ -98,5 +98,5 @@ fn part(image: &Image, letter: char) -> String {
 fn pad(image: &Path) {
     let mut bytes = std::fs::read(image).expect("an image");
     bytes.resize((FLASH << 20) as usize, 0xFF);
-    std::fs::write(image, bytes).expect("room for an image");
+    std::fs::write(image, bytes).expect("space for an image");
 }

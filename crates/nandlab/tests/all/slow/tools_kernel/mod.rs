@@ -1,5 +1,5 @@
-//! The table of `docs/tools.md`: what each tool loses of a tree that goes into an image or comes
-//! out of one, judged by the real kernel, and what it does with an image that was used or harmed.
+//! The table of `docs/tools.md`: the losses of each tool when a tree goes into an image or comes
+//! out of one, judged by the real kernel; and its behaviour on an image that was used or harmed.
 //!
 //! The test makes our part of the table, demands that nothing is lost that a format can hold, and
 //! that the document says the same. With `$NANDLAB_TOOLS` it makes the whole table, into the file
@@ -87,7 +87,7 @@ fn our_tools_lose_nothing_that_a_format_can_hold_and_the_document_says_what_othe
         );
         assert!(
             row.format != "JFFS2" || row.cells.iter().all(|cell| !cell.contains("status 0")),
-            "checksums are told: {:?}",
+            "checksums are reported: {:?}",
             row.cells
         );
     }
@@ -116,7 +116,10 @@ impl Table {
             PathBuf::new()
         };
         let ubi_reader = whole.then(|| installed(UBI_READER, "ubireader_extract_images"));
-        let (create, extract, harmed, volumes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let create = Vec::new();
+        let extract = Vec::new();
+        let harmed = Vec::new();
+        let volumes = Vec::new();
         Self {
             scratch,
             whole,
@@ -159,7 +162,8 @@ impl Table {
     }
 
     fn run(&self, script: &str, format: &Format, image: &Path, out: &Path) -> tools::End {
-        let (tree, dump) = (self.source(format), PathBuf::from(&self.dump));
+        let tree = self.source(format);
+        let dump = PathBuf::from(&self.dump);
         run(
             script,
             &[
@@ -179,7 +183,11 @@ impl Table {
                 let name = format!("{}-{number}", format.name);
                 let path = self.at(&name);
                 let end = self.run(script, format, &path, Path::new("/"));
-                assert!(end.is_success(), "{tool}: {}: is it installed?", end.told());
+                assert!(
+                    end.is_success(),
+                    "{tool}: {}: is it installed?",
+                    end.reported()
+                );
                 if number == 0 {
                     std::fs::copy(&path, self.at(&format!("{}-whole", format.name))).unwrap();
                     let used = self.at(&format!("{}-used", format.name));
@@ -285,11 +293,11 @@ impl Table {
             return if end.is_success() {
                 "right".into()
             } else {
-                format!("right, {}", end.told())
+                format!("right, {}", end.reported())
             };
         }
         let counts = [(missing, "missing"), (wrong, "wrong"), (more, "too many")];
-        let told: Vec<String> = counts
+        let shown: Vec<String> = counts
             .iter()
             .filter(|(count, _)| *count > 0)
             .map(|(count, what)| format!("{count} {what}"))
@@ -297,9 +305,9 @@ impl Table {
         let status = if end.is_success() {
             "**status 0**".into()
         } else {
-            end.told()
+            end.reported()
         };
-        format!("{}; {status}", told.join(", "))
+        format!("{}; {status}", shown.join(", "))
     }
 
     fn text(&self, kernel: &str) -> String {
@@ -324,14 +332,14 @@ impl Table {
             );
             versions.extend([JEFFERSON, UBI_READER].map(|one| one.replace("==", " ")));
             if takes_trees(&self.dump) {
-                let told = Command::new(&self.dump)
+                let shown = Command::new(&self.dump)
                     .arg("-V")
                     .output()
                     .expect("it ran before");
-                let told = [told.stdout, told.stderr].concat();
+                let shown = [shown.stdout, shown.stderr].concat();
                 versions.push(format!(
                     "{} from its source",
-                    String::from_utf8_lossy(&told).trim()
+                    String::from_utf8_lossy(&shown).trim()
                 ));
             }
         }
@@ -409,7 +417,7 @@ fn cells(format: &Format, all: &Tree, found: &Tree) -> Vec<String> {
         .collect()
 }
 
-/// Since 1.16.
+/// Whether the tool reads trees, as it does since 1.16.
 fn takes_trees(dump: &str) -> bool {
     let help = Command::new(dump).arg("-h").output();
     help.is_ok_and(|help| {

@@ -50,7 +50,8 @@ fn walk(root: &Path, dir: &Path, tree: &mut Tree) {
 fn seen(at: &Path) -> Option<Seen> {
     let meta = fs::symlink_metadata(at).ok()?;
     let kind = meta.file_type();
-    let (major, minor) = (major(meta.rdev()), minor(meta.rdev()));
+    let major = major(meta.rdev());
+    let minor = minor(meta.rdev());
     let kind = match () {
         () if kind.is_dir() => Kind::Directory,
         () if kind.is_symlink() => Kind::Symlink {
@@ -113,7 +114,8 @@ pub fn of_guest(report: &Report, name: &str) -> Tree {
         if path.as_os_str().is_empty() || path == Path::new("lost+found") {
             continue;
         }
-        let (owner, time) = ((entry.uid, entry.gid), (entry.mtime, entry.mtime_nanos));
+        let owner = (entry.uid, entry.gid);
+        let time = (entry.mtime, entry.mtime_nanos);
         let seen = Seen {
             kind: entry.kind.clone(),
             mode: entry.mode,

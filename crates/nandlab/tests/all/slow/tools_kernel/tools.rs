@@ -110,14 +110,14 @@ pub const FORMATS: [Format; 4] = [
 
 /// How a tool ended.
 pub enum End {
-    /// By itself.
+    /// The program exited by itself.
     Status(ExitStatus),
     /// It was killed after a while.
     Hang,
 }
 
 impl End {
-    pub fn told(&self) -> String {
+    pub fn reported(&self) -> String {
         use std::os::unix::process::ExitStatusExt as _;
         match self {
             Self::Hang => "hangs".into(),

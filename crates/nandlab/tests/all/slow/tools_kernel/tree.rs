@@ -19,7 +19,6 @@ pub fn data(number: usize) -> String {
     format!("data/{number:02}.bin")
 }
 
-/// What it holds.
 pub fn contents(number: usize) -> Vec<u8> {
     (0..BYTES as u64)
         .map(|at| (nandlab_sim::mix(number as u64, at) >> 13) as u8)

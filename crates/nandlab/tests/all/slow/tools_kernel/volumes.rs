@@ -45,12 +45,13 @@ pub fn rows(
     program: Option<&Path>,
 ) -> Vec<(&'static str, Vec<String>)> {
     let states = states(scratch, jffs2);
-    let (image, out) = (scratch.join("ubi"), scratch.join("volumes"));
+    let image = scratch.join("ubi");
+    let out = scratch.join("volumes");
     let chosen = TOOLS
         .iter()
         .filter(|(_, script)| program.is_some() || !script.contains("$UBIREADER"));
     let cell = |script: &str, (bytes, expected): &(Vec<u8>, Contents)| {
-        std::fs::write(&image, bytes).expect("room for an image");
+        std::fs::write(&image, bytes).expect("space for an image");
         _ = std::fs::remove_dir_all(&out);
         let end = run(
             script,
@@ -64,16 +65,16 @@ pub fn rows(
             .map(|name| taken(&out, name).map(|bytes| is_whole(&bytes, &expected[name])))
             .into();
         let count = |what| found.iter().filter(|one| **one == what).count();
-        let told: Vec<String> = [(None, "missing"), (Some(false), "wrong")]
+        let reported: Vec<String> = [(None, "missing"), (Some(false), "wrong")]
             .into_iter()
             .filter(|(what, _)| count(*what) > 0)
             .map(|(what, name)| format!("{} {name}", count(what)))
             .collect();
-        match (told.is_empty(), end.is_success()) {
+        match (reported.is_empty(), end.is_success()) {
             (true, true) => "right".into(),
-            (true, false) => format!("right, {}", end.told()),
-            (false, true) => format!("{}; **status 0**", told.join(", ")),
-            (false, false) => format!("{}; {}", told.join(", "), end.told()),
+            (true, false) => format!("right, {}", end.reported()),
+            (false, true) => format!("{}; **status 0**", reported.join(", ")),
+            (false, false) => format!("{}; {}", reported.join(", "), end.reported()),
         }
     };
     chosen
@@ -91,10 +92,8 @@ fn taken(out: &Path, name: &str) -> Option<Vec<u8>> {
     let mut places: Vec<PathBuf> = vec![out.into()];
     while let Some(place) = places.pop() {
         for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
-            let (path, file) = (
-                entry.path(),
-                entry.file_name().to_string_lossy().into_owned(),
-            );
+            let path = entry.path();
+            let file = entry.file_name().to_string_lossy().into_owned();
             if path.is_dir() {
                 places.push(path);
             } else if file == name || file.contains(&format!("_vol-{name}.")) {
@@ -130,7 +129,7 @@ fn states(scratch: &Path, jffs2: &Path) -> Vec<(Vec<u8>, Contents)> {
         .into_iter()
         .enumerate()
     {
-        std::fs::write(scratch.join(name), &contents[name]).expect("room for a volume");
+        std::fs::write(scratch.join(name), &contents[name]).expect("space for a volume");
         let kind = if name == STATIC { "static" } else { "dynamic" };
         let _ = write!(
             config,
@@ -138,12 +137,13 @@ fn states(scratch: &Path, jffs2: &Path) -> Vec<(Vec<u8>, Contents)> {
         );
     }
     std::fs::write(scratch.join("volumes.ini"), config).expect("room");
-    let (image, config) = (scratch.join("ubi"), scratch.join("volumes.ini"));
+    let image = scratch.join("ubi");
+    let config = scratch.join("volumes.ini");
     let end = run(
         "$NANDLAB image ubinize -p 128K -m 2048 $IMAGE $CONFIG",
         &[("IMAGE", &image), ("CONFIG", &config)],
     );
-    assert!(end.is_success(), "ubinize: {}", end.told());
+    assert!(end.is_success(), "ubinize: {}", end.reported());
     let whole = std::fs::read(&image).expect("an image");
     let used = used(&whole, contents.clone());
     let cut = whole[..whole.len() / 1024 * 512].to_vec();
@@ -201,7 +201,7 @@ fn used(whole: &[u8], mut contents: Contents) -> (Vec<u8>, Contents) {
                 .enumerate()
                 .for_each(|(at, byte)| *byte = (mix(round, at as u64) >> 20) as u8);
             ubi.change(id as u32, lnum as u32, part)
-                .expect("room to change a block");
+                .expect("space to change a block");
         }
     }
     let fixed = contents.get_mut(STATIC).expect("a volume");

@@ -1,9 +1,9 @@
-//! What would mend a volume: bytes that follow from others and say something else.
+//! Patches that repair a volume: bytes that follow from others and say something else.
 //!
-//! *Promises.* Nothing is written: whoever asks writes the patches to the device, when this mount
-//! is over, and asks again, since one may show the next. The first copy of the table counts. A
-//! chain that leads nowhere ends where it does, and a file with it; clusters that belong to nobody
-//! are free. *Knows nothing of* what two files claim: that stays as it is.
+//! *Promises.* Nothing is written. The caller writes the patches to the device when this mount is
+//! over, and asks again, since one may show the next. The first copy of the table counts. A chain
+//! that leads nowhere ends where it does, and a file with it; clusters that belong to nobody are
+//! free. *Knows nothing of* what two files claim: that stays as it is.
 
 use crate::{
     Fat, FatError,
@@ -17,7 +17,7 @@ use nandlab_block::{BlockDevice, Patch};
 /// The bit of the boot sector that says that the volume is in use.
 const IN_USE: u8 = 1;
 
-/// What a check saw that can be mended.
+/// Findings of a check that can be repaired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fix {
     /// The chain that begins there ends after so many clusters.
@@ -41,20 +41,16 @@ pub(crate) enum Fix {
 }
 
 impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
-    /// What would mend what a check finds, as far as that can be told.
+    /// The patches for a check's findings, as far as they can be derived.
     pub fn mend(&mut self) -> Result<Vec<Patch>, FatError> {
         let mut walk = self.walk(true)?;
         let fixes = core::mem::take(&mut walk.fixes);
         if walk.report.findings == [Finding::InUse] {
             // Nothing else is wrong: nothing speaks against saying so.
-            let at = self.store.layout.state_offset();
-            let state = self.store.metadata(0)?[at] & !IN_USE;
-            return Ok(vec![Patch {
-                at: at as u64,
-                bytes: vec![state],
-            }]);
+            return Ok(vec![self.clean_mark()?]);
         }
-        let (mut patches, mut tables) = (Vec::new(), BTreeMap::new());
+        let mut patches = Vec::new();
+        let mut tables = BTreeMap::new();
         for fix in fixes {
             self.patch(fix, &mut patches, &mut tables)?;
         }
@@ -66,6 +62,16 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             }));
         }
         Ok(patches)
+    }
+
+    /// The patch that marks the volume as unmounted.
+    fn clean_mark(&mut self) -> Result<Patch, FatError> {
+        let at = self.store.layout.state_offset();
+        let state = self.store.metadata(0)?[at] & !IN_USE;
+        Ok(Patch {
+            at: at as u64,
+            bytes: vec![state],
+        })
     }
 
     fn byte(&self, sector: u32) -> u64 {

@@ -1,10 +1,9 @@
-//! What would mend a volume: bytes that follow from others and say something else.
+//! Patches that repair a volume: bytes that follow from others and say something else.
 //!
-//! *Promises.* Nothing is written: whoever asks writes the patches to the device, when this mount
-//! is over, and asks again, since one may show the next. Only what can be derived is derived:
-//! bitmaps, counts, links, types, the indexes of directories (which go), names that lead nowhere.
-//! Bitmaps are left as they are while it is in doubt which block is whose. *Knows nothing of*
-//! contents.
+//! *Promises.* Nothing is written. The caller writes the patches to the device when this mount is
+//! over, and asks again, since one may show the next. Only what can be derived is derived: bitmaps,
+//! counts, links, types, the indexes of directories (which go), names that lead nowhere. Bitmaps
+//! are left as they are while it is in doubt which block is whose. *Knows nothing of* contents.
 
 use crate::{
     Ext, ExtError,
@@ -28,7 +27,7 @@ fn in_doubt(walk: &Walk) -> bool {
 }
 
 impl<D: BlockDevice> Ext<D> {
-    /// What would mend what a check finds, as far as that can be told.
+    /// The patches for a check's findings, as far as they can be derived.
     pub fn mend(&mut self) -> Result<Vec<Patch>, ExtError> {
         let mut walk = self.walk()?;
         let mut patches = Vec::new();
@@ -39,7 +38,7 @@ impl<D: BlockDevice> Ext<D> {
         // What the inode of bad blocks holds is not walked.
         let bad = self.inode(1)?.block.iter().any(|block| *block != 0);
         if !in_doubt(&walk) && !bad {
-            self.mend_bitmaps(&walk, &mut patches)?;
+            self.repair_bitmaps(&walk, &mut patches)?;
         }
         if patches.is_empty() && walk.report.findings == [Finding::InUse] {
             patches.push(Patch {
@@ -124,12 +123,15 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// Bitmaps as the walk found blocks and inodes used, and every count of them.
-    fn mend_bitmaps(&mut self, walk: &Walk, patches: &mut Vec<Patch>) -> Result<(), ExtError> {
-        let (layout, mut free_blocks, mut free_inodes) = (self.store.layout, 0, 0);
+    fn repair_bitmaps(&mut self, walk: &Walk, patches: &mut Vec<Patch>) -> Result<(), ExtError> {
+        let layout = self.store.layout;
+        let mut free_blocks = 0;
+        let mut free_inodes = 0;
         for group in 0..layout.groups {
             let counts = self.groups[group as usize];
-            let (start, end) = (layout.group_start(group), layout.group_blocks(group));
-            let free = self.mend_bitmap(counts.block_bitmap, end, patches, &|at| {
+            let start = layout.group_start(group);
+            let end = layout.group_blocks(group);
+            let free = self.repair_bitmap(counts.block_bitmap, end, patches, &|at| {
                 Some(walk.is_used(start + at))
             })?;
             let first = group * layout.inodes_per_group + 1;
@@ -139,7 +141,7 @@ impl<D: BlockDevice> Ext<D> {
                 (inode >= layout.first_inode || walk.kind(inode) != 0)
                     .then(|| walk.kind(inode) != 0)
             };
-            let inodes = self.mend_bitmap(
+            let inodes = self.repair_bitmap(
                 counts.inode_bitmap,
                 layout.inodes_per_group,
                 patches,
@@ -180,7 +182,7 @@ impl<D: BlockDevice> Ext<D> {
 
     /// A bitmap with the first `count` bits as they should be, where that is known; gives how many
     /// of them are free.
-    fn mend_bitmap(
+    fn repair_bitmap(
         &mut self,
         block: u32,
         count: u32,
@@ -188,9 +190,11 @@ impl<D: BlockDevice> Ext<D> {
         used: &dyn Fn(u32) -> Option<bool>,
     ) -> Result<u32, ExtError> {
         let old = self.store.block(block)?.to_vec();
-        let (mut new, mut free) = (old.clone(), 0);
+        let mut new = old.clone();
+        let mut free = 0;
         for at in 0..count {
-            let (byte, bit) = (&mut new[at as usize / 8], 1 << (at % 8));
+            let byte = &mut new[at as usize / 8];
+            let bit = 1 << (at % 8);
             match used(at) {
                 Some(true) => *byte |= bit,
                 Some(false) => *byte &= !bit,

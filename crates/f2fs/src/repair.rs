@@ -1,5 +1,5 @@
-//! Mends what follows from something else and says something else: counts, links, the longest run,
-//! valid blocks and nodes that nothing uses. What has lost its name gets one in `lost+found`.
+//! Repairs what follows from something else and says something else: counts, links, the longest
+//! run, valid blocks and nodes that nothing uses. What has lost its name gets one in `lost+found`.
 //!
 //! *Promises.* A pass changes what one check can tell; it takes effect with the checkpoint of a
 //! sync or an unmount. While it is in doubt which block is whose, nothing is changed. *Knows
@@ -31,16 +31,16 @@ fn in_doubt(check: &Check) -> bool {
 }
 
 impl<D: BlockDevice> F2fs<D> {
-    /// Mends once what can be mended; gives how many findings that were. One may show the next.
+    /// Repairs what it can in one pass; returns how many findings that were. One may show the next.
     pub fn mend(&mut self, now: Time) -> Result<u32, Errno> {
         let check = self.look(Call::new("repair"), Self::walk_all)?;
         if in_doubt(&check) {
             return Ok(0);
         }
         self.change(Call::new("repair"), now, |f2fs| {
-            let mut mended = 0;
+            let mut repaired = 0;
             for finding in &check.report.findings {
-                mended += u32::from(f2fs.mend_one(finding, &check)?);
+                repaired += u32::from(f2fs.repair_one(finding, &check)?);
             }
             // New names take nodes and blocks, of which the check knows nothing.
             let nameless = check
@@ -48,22 +48,22 @@ impl<D: BlockDevice> F2fs<D> {
                 .findings
                 .iter()
                 .filter_map(|finding| match finding {
-                    Finding::Nameless { ino } if mended == 0 => Some(*ino),
+                    Finding::Nameless { ino } if repaired == 0 => Some(*ino),
                     _ => None,
                 });
             for ino in nameless.collect::<Vec<u32>>() {
                 match f2fs.reconnect(ino) {
-                    Ok(()) => mended += 1,
-                    // No room, or the name is taken: it stays as it is.
+                    Ok(()) => repaired += 1,
+                    // No space, or the name is taken: it stays as it is.
                     Err(F2fsError::Call(_)) => {}
                     Err(error) => return Err(error),
                 }
             }
-            Ok(mended)
+            Ok(repaired)
         })
     }
 
-    fn mend_one(&mut self, finding: &Finding, check: &Check) -> Result<bool, F2fsError> {
+    fn repair_one(&mut self, finding: &Finding, check: &Check) -> Result<bool, F2fsError> {
         match finding {
             Finding::Links { ino, expected, .. } => {
                 put32(self.node_mut(*ino)?, inode::LINKS, *expected)

@@ -1,8 +1,8 @@
-//! Whose a flash page is when its tag names another logical page: remaps leave pages where they
-//! are, under the name that they were programmed with.
+//! The owners of flash pages whose tag names another logical page. A remap leaves a page where it
+//! is, with its old tag.
 //!
-//! A page keeps its wrong name until it is moved; then it is read and programmed anew, since a copy
-//! inside the array keeps the name.
+//! A page keeps its stale tag until it is moved. Then it is read and programmed anew, since a copy
+//! inside the array keeps the tag.
 //!
 //! *Memory.* None before the first remap; from then on 4 bytes a flash page.
 
@@ -10,14 +10,14 @@ use super::format::{LOST, RENAMED, RENAMED_PAGES_MAX};
 use alloc::{vec, vec::Vec};
 
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct StaleTags {
     pages: u32,
     /// Logical page plus one of each flash page that was given away; 0: the tag says it.
     owners: Vec<u32>,
 }
 
-impl Names {
-    /// An array of this many pages, all of them under their own names.
+impl StaleTags {
+    /// An array of this many pages, all of them with right tags.
     pub fn new(pages: u32) -> Self {
         Self {
             pages,
@@ -25,7 +25,7 @@ impl Names {
         }
     }
 
-    /// Whether entries on flash have room for the flag.
+    /// Whether entries on flash have space for the flag.
     pub fn offered(&self) -> bool {
         self.pages <= RENAMED_PAGES_MAX
     }
@@ -44,7 +44,7 @@ impl Names {
         self.owners.get(page as usize)?.checked_sub(1)
     }
 
-    /// A copy has the same wrong name; gives the owner. What must not be: see
+    /// A copy has the same stale tag; returns the owner. Only a seeded bug may copy: see
     /// [`SeededBug::RemapNameKept`](super::SeededBug::RemapNameKept).
     #[inline]
     pub fn carry(&mut self, from: u32, to: u32) -> Option<u32> {
@@ -60,7 +60,8 @@ impl Names {
         if self.owners.is_empty() {
             return 0;
         }
-        let (mut rest, mut found) = (bits, 0);
+        let mut rest = bits;
+        let mut found = 0;
         while rest != 0 {
             let bit = rest.trailing_zeros();
             rest &= rest - 1;
@@ -106,34 +107,34 @@ mod tests {
 
     #[test]
     fn flags_of_entries_follow_what_pages_were_given_away() {
-        let mut names = Names::new(128);
+        let mut tags = StaleTags::new(128);
         assert_eq!(
-            (names.among(64, u64::MAX), names.flag(71), names.owner(70)),
+            (tags.among(64, u64::MAX), tags.flag(71), tags.owner(70)),
             (0, 71, None)
         );
-        names.set(70, 0);
-        names.set(127, 5);
+        tags.set(70, 0);
+        tags.set(127, 5);
         assert_eq!(
-            (names.owner(70), names.owner(127), names.owner(71)),
+            (tags.owner(70), tags.owner(127), tags.owner(71)),
             (Some(0), Some(5), None)
         );
-        assert_eq!(names.among(64, !(1 << 63)), 1 << 6);
+        assert_eq!(tags.among(64, !(1 << 63)), 1 << 6);
         assert_eq!(
-            [0, 70, 71, LOST].map(|entry| names.flag(entry)),
+            [0, 70, 71, LOST].map(|entry| tags.flag(entry)),
             [0, 70, 71 | RENAMED, LOST]
         );
         assert_eq!(
-            [71 | RENAMED, 71, LOST].map(|entry| names.strip(entry)),
+            [71 | RENAMED, 71, LOST].map(|entry| tags.strip(entry)),
             [(71, true), (71, false), (LOST, false)]
         );
-        names.forget(64, 32);
-        assert_eq!(names.among(64, u64::MAX), 1 << 63);
+        tags.forget(64, 32);
+        assert_eq!(tags.among(64, u64::MAX), 1 << 63);
     }
 
     #[test]
     fn a_page_number_that_needs_the_bit_of_the_flag_keeps_it() {
-        let names = Names::new(RENAMED_PAGES_MAX + 1);
-        assert!(!names.offered() && Names::new(RENAMED_PAGES_MAX).offered());
-        assert_eq!(names.strip(RENAMED | 5), (RENAMED | 5, false));
+        let tags = StaleTags::new(RENAMED_PAGES_MAX + 1);
+        assert!(!tags.offered() && StaleTags::new(RENAMED_PAGES_MAX).offered());
+        assert_eq!(tags.strip(RENAMED | 5), (RENAMED | 5, false));
     }
 }
