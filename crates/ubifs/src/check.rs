@@ -2,8 +2,8 @@
 //!
 //! *Promises.* Each node's checksum, key and fields; contents unpacked; names, links, sizes and
 //! attributes counted, as Linux's `dbg_check_filesystem` does. The structure of the index was
-//! looked at when it was loaded. *Not looked at:* nodes that nothing points to, the properties of
-//! logical blocks, and the totals of free and dirty space.
+//! looked at when it was loaded. The properties of logical blocks and the totals of free and dirty
+//! space are compared with what is counted (`space`).
 
 use crate::error::{Result, UbifsError};
 use crate::finding::Finding;
@@ -12,6 +12,7 @@ use crate::index::Slot;
 use crate::inode::Inode;
 use crate::lebs::Lebs;
 use crate::mount::Ubifs;
+use crate::space;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use nandlab_vfs::report::Report;
@@ -95,6 +96,7 @@ impl<L: Lebs> Ubifs<L> {
         check.early();
         check.inodes();
         check.commit();
+        check.space();
         check.report
     }
 }
@@ -430,6 +432,20 @@ impl<L: Lebs> Check<'_, L> {
         if u64::from(highest) > known {
             self.whole("greatest inode number", known, highest.into());
         }
+    }
+
+    /// What the properties say of the blocks.
+    fn space(&mut self) {
+        let Self { fs, report, .. } = self;
+        let known: Vec<_> = report.findings.iter().map(Finding::leb).collect();
+        space::compare(fs, &mut |finding| {
+            // A node that cannot be read was reported with its path.
+            let is_known =
+                matches!(finding, Finding::Contents { .. }) && known.contains(&finding.leb());
+            if !is_known {
+                report.add(finding);
+            }
+        });
     }
 
     fn whole(&mut self, what: &'static str, found: u64, counted: u64) {

@@ -44,6 +44,13 @@ pub(crate) struct Hole {
     pub error: UbifsError,
 }
 
+/// Bytes of a block that nodes use, each with its padding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Use {
+    pub leaves: u64,
+    pub index: u64,
+}
+
 /// The index.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
@@ -53,6 +60,8 @@ pub(crate) struct Index {
     pub bytes: u64,
     /// Where the index nodes lie.
     pub nodes: BTreeSet<(u32, u32)>,
+    /// What the commit's nodes use of each block.
+    pub used: BTreeMap<u32, Use>,
 }
 
 /// An index node that is still to be read, and the keys that it may have.
@@ -118,9 +127,13 @@ impl Index {
                 expected,
             )));
         }
-        self.bytes += u64::from(align8(header.len));
+        let bytes = u64::from(align8(header.len));
+        self.bytes += bytes;
+        self.used.entry(lnum).or_default().index += bytes;
         if level == 0 {
-            children.iter().for_each(|(key, at)| self.add(*key, *at));
+            children
+                .iter()
+                .for_each(|(key, at)| self.load_leaf(*key, *at));
             return Ok(());
         }
         let ends = children.iter().skip(1).map(|(key, _)| *key);
@@ -136,6 +149,17 @@ impl Index {
             });
         }
         Ok(())
+    }
+
+    fn load_leaf(&mut self, key: Key, at: Branch) {
+        let bytes = u64::from(align8(at.len));
+        self.used.entry(at.lnum).or_default().leaves += bytes;
+        self.add(key, at);
+    }
+
+    /// The blocks that leaves lie in; a block comes as often as there are leaves in it.
+    pub fn blocks(&self) -> impl Iterator<Item = u32> + '_ {
+        self.map.values().map(|at| at.lnum)
     }
 
     /// Adds a node, beside those with the same key.

@@ -16,7 +16,7 @@
 //! logical block; `master` and `log` lead to the last commit and to the journal; `index` holds
 //! where each node lies; `replay`, `sizes` and `orphans` bring it up to date; `mount` does all
 //! this in order; `node`, `inode`, `dir`, `file` and `xattr` read what the index points to, for
-//! `calls`; `check` goes through everything.
+//! `calls`; `lpt` holds the properties of blocks; `check` and `space` go through everything.
 //!
 //! *Power loss.* None: it changes nothing.
 
@@ -37,6 +37,7 @@ mod index;
 mod inode;
 mod lebs;
 mod log;
+mod lpt;
 mod master;
 mod mount;
 mod node;
@@ -44,6 +45,7 @@ mod orphans;
 mod replay;
 mod scan;
 mod sizes;
+mod space;
 mod xattr;
 
 pub use check::Totals;

@@ -3,7 +3,7 @@
 use crate::compress::Unpacker;
 use crate::error::{Result, UbifsError};
 use crate::file::Block;
-use crate::format::{Master, Super};
+use crate::format::{Master, Ref, Super};
 use crate::index::Index;
 use crate::lebs::Lebs;
 use crate::log::Log;
@@ -11,6 +11,7 @@ use crate::node::Media;
 use crate::sizes::Sizes;
 use crate::{master, orphans, replay};
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use nandlab_vfs::{FileType, Gate, Gated, Ino};
 
 /// What a mount found in the journal.
@@ -38,6 +39,8 @@ pub struct Ubifs<L> {
     /// Sizes of files whose inodes tell of less.
     pub(crate) sizes: BTreeMap<u32, u64>,
     pub(crate) journal: Journal,
+    /// The parts of the journal.
+    pub(crate) buds: Vec<Ref>,
     /// The greatest inode number of the commit and of the journal.
     pub(crate) highest_inode: u64,
     pub(crate) gate: Gate<UbifsError>,
@@ -91,6 +94,7 @@ impl<L: Lebs> Ubifs<L> {
             index,
             sizes: raised,
             journal,
+            buds: log.buds,
             highest_inode,
             gate: Gate::new(true),
             unpacker: Unpacker::default(),

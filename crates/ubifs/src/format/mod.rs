@@ -3,11 +3,13 @@
 //! *Promises.* A node is believed only if its magic number, its type, its length and its checksum
 //! fit. *Knows nothing of* where nodes lie.
 
+pub(crate) mod bits;
 mod entry;
 mod header;
 mod inode;
 mod key;
 mod leaf;
+mod lpt;
 mod master;
 mod sb;
 
@@ -16,7 +18,8 @@ pub use header::{Fault, Group, HEADER, Header, Kind, MAGIC, PAD, SQNUM_LIMIT, is
 pub use inode::{INODE, InodeNode};
 pub use key::{Key, KeyHash, KeyKind};
 pub use leaf::{DataNode, Orphans, Ref, Truncation};
-pub use master::Master;
+pub use lpt::{LptShape, Ltab, Place, Props};
+pub use master::{Master, Space};
 pub use sb::{Geometry, Super};
 
 /// Bytes of a block of a file.

@@ -22,6 +22,9 @@ const MAIN_SPARE: u32 = 6;
 /// The superblock and the two master blocks.
 const FIXED: u64 = 3;
 const LOG_FIRST: u32 = 3;
+/// Bytes of the shortest and of the longest node of the journal.
+const LEAST_NODE: u32 = 56;
+const GREATEST_NODE: u32 = 4256;
 
 /// Where the areas of a volume lie. Nothing in it leaves the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +76,26 @@ impl Geometry {
     /// Bytes of the main area.
     pub fn main_bytes(&self) -> u64 {
         u64::from(self.main_lebs()) * u64::from(self.leb)
+    }
+
+    /// Less space than this in a block holds no node.
+    pub fn dead_bytes(&self) -> u32 {
+        LEAST_NODE.next_multiple_of(self.min_io)
+    }
+
+    /// As much space in a block holds any node.
+    pub fn dark_bytes(&self) -> u32 {
+        GREATEST_NODE.next_multiple_of(self.min_io)
+    }
+
+    /// Bytes of a block with so much space that may stay unused, since a node may not fit.
+    pub fn dark_of(&self, space: u32) -> u32 {
+        let most = self.dark_bytes();
+        match space {
+            space if space < most => space,
+            space if space - most < LEAST_NODE => space - LEAST_NODE,
+            _ => most,
+        }
     }
 
     /// Whether a node may lie there.

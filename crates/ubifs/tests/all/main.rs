@@ -3,5 +3,6 @@
 mod chips;
 mod hostile;
 mod made;
+mod properties;
 mod slow;
 mod trees;
