@@ -20,6 +20,19 @@ pub enum UbifsError {
         /// Why.
         error: LebError,
     },
+    /// The medium failed while it was written.
+    #[error("LEB {lnum}, byte {offs}: write: {error}")]
+    Write {
+        /// The logical block.
+        lnum: u32,
+        /// The byte in it.
+        offs: u32,
+        /// Why.
+        error: LebError,
+    },
+    /// Nothing is written any more since an earlier write failed.
+    #[error("read-only since an earlier write failed")]
+    Failed,
     /// A feature that is not supported. It is no damage.
     #[error("superblock: {what} is not supported")]
     Feature {
@@ -56,9 +69,10 @@ impl UbifsError {
     pub fn leb(&self) -> Option<(u32, u32)> {
         match self {
             Self::Medium { lnum, offs, .. }
+            | Self::Write { lnum, offs, .. }
             | Self::Field { lnum, offs, .. }
             | Self::Packed { lnum, offs, .. } => Some((*lnum, *offs)),
-            Self::Call(_) | Self::Feature { .. } => None,
+            Self::Call(_) | Self::Feature { .. } | Self::Failed => None,
         }
     }
 }
@@ -78,7 +92,8 @@ impl vfs::Fault for UbifsError {
     fn errno(&self) -> Errno {
         match self {
             Self::Call(errno) => *errno,
-            Self::Medium { .. } => Errno::Io,
+            Self::Medium { .. } | Self::Write { .. } => Errno::Io,
+            Self::Failed => Errno::ReadOnly,
             Self::Feature { .. } => Errno::NotSupported,
             Self::Field { .. } | Self::Packed { .. } => Errno::Unclean,
         }
@@ -89,10 +104,10 @@ impl vfs::Fault for UbifsError {
     }
 
     fn is_fatal(&self) -> bool {
-        false
+        matches!(self, Self::Write { .. })
     }
 
     fn failed() -> Self {
-        Self::Call(Errno::ReadOnly)
+        Self::Failed
     }
 }

@@ -25,6 +25,7 @@
 
 extern crate alloc;
 
+mod blocks;
 mod calls;
 mod check;
 mod compress;
@@ -38,6 +39,7 @@ mod inode;
 mod lebs;
 mod log;
 mod lpt;
+mod lpt_tree;
 mod master;
 mod mount;
 mod node;
@@ -46,6 +48,7 @@ mod replay;
 mod scan;
 mod sizes;
 mod space;
+mod tree;
 mod xattr;
 
 pub use check::Totals;

@@ -20,6 +20,8 @@ pub(crate) struct Lpt {
     pub ltab: Option<Vec<Ltab>>,
     /// Bytes that the tree uses of each of its own blocks.
     pub live: Vec<u64>,
+    /// Where the nodes lie: level, column, place.
+    pub places: Vec<(u32, u32, Place)>,
     /// Nodes that could not be read.
     pub faults: Vec<UbifsError>,
 }
@@ -42,6 +44,7 @@ impl Lpt {
             props: vec![Some(empty); shape.main_lebs as usize],
             ltab: None,
             live: vec![0; shape.lebs as usize],
+            places: Vec::new(),
             faults: Vec::new(),
         };
         let mut tasks = Vec::from([Task {
@@ -70,6 +73,7 @@ impl Lpt {
         tasks: &mut Vec<Task>,
     ) -> Result<()> {
         let (lnum, offs) = task.place;
+        self.places.push((task.level, task.column, task.place));
         let wrong = |fault: Fault| fault.at(lnum, offs);
         if task.level == 0 {
             let bytes = self.bytes(media, shape, task.place, shape.pnode_bytes())?;

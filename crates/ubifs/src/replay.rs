@@ -214,10 +214,33 @@ fn entry<L: Lebs>(
                 index.remove(slot);
             }
             if !is_gone {
-                index.add(step.key, step.at);
+                insert(media, index, step.key, name, step.at)?;
             }
         }
     }
+    Ok(())
+}
+
+/// Adds a name behind the lesser ones with the same hash. A node that is gone has no name.
+pub(crate) fn insert<L: Lebs>(
+    media: &mut Media<L>,
+    index: &mut Index,
+    key: Key,
+    name: &[u8],
+    at: Branch,
+) -> Result<()> {
+    let all: Vec<_> = index.nodes_of(key).collect();
+    let mut position = 0;
+    for (_, at) in all {
+        let kind = crate::node::kind_of(key);
+        let is_less = match media.leaf(at, key) {
+            Ok((_, bytes)) => Entry::parse(bytes, kind).is_ok_and(|entry| entry.name < name),
+            Err(error @ crate::UbifsError::Medium { .. }) => return Err(error),
+            Err(_) => true,
+        };
+        position += usize::from(is_less);
+    }
+    index.insert(key, position, at);
     Ok(())
 }
 

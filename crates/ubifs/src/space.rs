@@ -63,7 +63,7 @@ impl Compare<'_> {
     }
 
     fn main<L: Lebs>(&mut self, fs: &mut Ubifs<L>, lpt: &Lpt) {
-        let live: BTreeSet<u32> = fs.index.blocks().collect();
+        let live: BTreeSet<u32> = fs.index.leaves().map(|at| at.lnum).collect();
         for (lnum, props) in (self.here.main_first()..).zip(&lpt.props) {
             let Some(props) = *props else {
                 continue;

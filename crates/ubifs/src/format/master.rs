@@ -1,10 +1,10 @@
 //! Master nodes, with the rules that Linux holds them to (`validate_master`).
 
-use super::{Branch, Fault, Geometry, Place, Props, SQNUM_LIMIT, align8, le32, le64};
+use super::{Branch, Draft, Fault, Geometry, Kind, Place, Props, SQNUM_LIMIT, align8, le32, le64};
 
 /// Flags.
-const DIRTY: u32 = 1;
-const NO_ORPHANS: u32 = 2;
+pub(crate) const DIRTY: u32 = 1;
+pub(crate) const NO_ORPHANS: u32 = 2;
 const RECOVERED: u32 = 4;
 /// No logical block.
 const NONE: u32 = u32::MAX;
@@ -119,6 +119,46 @@ impl Master {
             scan_lnum: le32(bytes, 152),
             lebs: le32(bytes, 164),
         }
+    }
+
+    /// The node with its header still to be completed.
+    pub(crate) fn draft(&self) -> Draft {
+        let mut node = Draft::new(Kind::Master, 512);
+        node.put64(24, self.highest_inode);
+        node.put64(32, self.commit);
+        node.put64(72, self.index_bytes);
+        let Space {
+            free,
+            dirty,
+            used,
+            dead,
+            dark,
+            empty_lebs,
+            index_lebs,
+        } = self.space;
+        let sums = (80..).step_by(8).zip([free, dirty, used, dead, dark]);
+        sums.for_each(|(at, sum)| node.put64(at, sum));
+        let words = [
+            self.root.lnum,
+            self.root.offs,
+            self.root.len,
+            self.gc_lnum.unwrap_or(NONE),
+            self.index_head.0,
+            self.index_head.1,
+        ];
+        node.put32(40, self.flags);
+        node.put32(44, self.log_lnum);
+        let words = (48..).step_by(4).zip(words);
+        words.for_each(|(at, word)| node.put32(at, word));
+        let places = [self.lpt_root, self.lpt_head, self.ltab, self.saved];
+        for (at, (lnum, offs)) in (120..).step_by(8).zip(places) {
+            node.put32(at, lnum);
+            node.put32(at + 4, offs);
+        }
+        let words = (152..).step_by(4);
+        let words = words.zip([self.scan_lnum, empty_lebs, index_lebs, self.lebs]);
+        words.for_each(|(at, word)| node.put32(at, word));
+        node
     }
 
     /// Refuses what Linux refuses.
