@@ -61,6 +61,13 @@ impl Blocks {
         self.set(lnum, props);
     }
 
+    /// The same of a block of the index.
+    pub fn index_written(&mut self, lnum: u32, end: u32, waste: u32) {
+        self.written(lnum, end, waste);
+        let at = self.at(lnum);
+        self.props[at].is_index = true;
+    }
+
     /// The block holds nothing any more.
     pub fn emptied(&mut self, lnum: u32) {
         self.set(lnum, Props::empty(self.leb));

@@ -30,6 +30,9 @@ pub enum UbifsError {
         /// Why.
         error: LebError,
     },
+    /// A commit found no empty block for the index.
+    #[error("no empty block for the index, expected one to be kept")]
+    Full,
     /// Nothing is written any more since an earlier write failed.
     #[error("read-only since an earlier write failed")]
     Failed,
@@ -72,7 +75,7 @@ impl UbifsError {
             | Self::Write { lnum, offs, .. }
             | Self::Field { lnum, offs, .. }
             | Self::Packed { lnum, offs, .. } => Some((*lnum, *offs)),
-            Self::Call(_) | Self::Feature { .. } | Self::Failed => None,
+            Self::Call(_) | Self::Feature { .. } | Self::Failed | Self::Full => None,
         }
     }
 }
@@ -94,6 +97,7 @@ impl vfs::Fault for UbifsError {
             Self::Call(errno) => *errno,
             Self::Medium { .. } | Self::Write { .. } => Errno::Io,
             Self::Failed => Errno::ReadOnly,
+            Self::Full => Errno::NoSpace,
             Self::Feature { .. } => Errno::NotSupported,
             Self::Field { .. } | Self::Packed { .. } => Errno::Unclean,
         }
@@ -104,7 +108,7 @@ impl vfs::Fault for UbifsError {
     }
 
     fn is_fatal(&self) -> bool {
-        matches!(self, Self::Write { .. })
+        matches!(self, Self::Write { .. } | Self::Full)
     }
 
     fn failed() -> Self {

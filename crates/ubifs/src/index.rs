@@ -85,6 +85,12 @@ struct Task {
     to: Key,
 }
 
+impl Use {
+    pub fn add_leaf(&mut self, at: Branch) {
+        self.leaves += u64::from(align8(at.len));
+    }
+}
+
 impl Index {
     /// Reads the index whose root lies at `root`.
     pub fn load<L: Lebs>(media: &mut Media<L>, root: Branch) -> Self {
@@ -167,8 +173,7 @@ impl Index {
     fn load_leaves(&mut self, node: Branch, children: &[(Key, Branch)]) {
         self.above.push((0, node));
         for (key, at) in children {
-            let bytes = u64::from(align8(at.len));
-            self.used.entry(at.lnum).or_default().leaves += bytes;
+            self.used.entry(at.lnum).or_default().add_leaf(*at);
             let slot = self.append(*key, *at);
             for (level, node) in self.above.drain(..) {
                 self.tree.load(level, slot, node);

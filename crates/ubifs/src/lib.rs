@@ -25,10 +25,14 @@
 
 extern crate alloc;
 
+mod batch;
 mod blocks;
 mod calls;
 mod check;
+mod collect;
+mod commit;
 mod compress;
+mod contents;
 mod dir;
 mod error;
 mod file;
@@ -36,25 +40,31 @@ mod finding;
 pub mod format;
 mod index;
 mod inode;
+mod journal;
 mod lebs;
 mod log;
 mod lpt;
 mod lpt_tree;
+mod make;
 mod master;
 mod mount;
+mod names;
 mod node;
 mod orphans;
+mod ready;
 mod replay;
 mod scan;
 mod sizes;
 mod space;
 mod tree;
+mod writer;
 mod xattr;
 
 pub use check::Totals;
 pub use error::UbifsError;
 pub use finding::Finding;
 pub use lebs::{Bare, LebError, LebShape, Lebs, UbiLebs};
+pub use make::{Format, format};
 pub use mount::{Journal, Ubifs};
 
 /// Bytes of the volume that begins with `head`, if a sound superblock does.

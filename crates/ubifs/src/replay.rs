@@ -37,13 +37,27 @@ pub(crate) struct Step {
     change: Change,
 }
 
-/// The nodes of the journal, by their sequence numbers.
-pub(crate) fn read<L: Lebs>(media: &mut Media<L>, log: &Log, in_use: bool) -> Result<Vec<Step>> {
+/// A part of the journal, and the byte behind its last node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bud {
+    pub at: Ref,
+    pub used: u32,
+}
+
+/// The nodes of the journal, by their sequence numbers. Adds the parts to `buds`.
+pub(crate) fn read<L: Lebs>(
+    media: &mut Media<L>,
+    log: &Log,
+    in_use: bool,
+    buds: &mut Vec<Bud>,
+) -> Result<Vec<Step>> {
     let mut steps = Vec::new();
     for (index, bud) in log.buds.iter().enumerate() {
         let may_tear = in_use && is_last(media, log, index)?;
         let bytes = media.leb(bud.lnum)?;
         let scanned = scan_bud(&bytes, bud, &media.geometry(), may_tear)?;
+        let used = scanned.used;
+        buds.push(Bud { at: *bud, used });
         for node in scanned.nodes {
             if let Some(step) = step(&bytes, bud.lnum, node)? {
                 steps.push(step);
@@ -245,7 +259,7 @@ pub(crate) fn insert<L: Lebs>(
 }
 
 /// Returns the slot with that name, and a slot with its hash whose node is gone.
-fn find<L: Lebs>(
+pub(crate) fn find<L: Lebs>(
     media: &mut Media<L>,
     index: &Index,
     key: Key,

@@ -70,7 +70,12 @@ impl Compare<'_> {
             };
             let usage = fs.index.used.get(&lnum).copied().unwrap_or_default();
             self.usage(lnum, props, usage);
-            match fs.buds.iter().find(|bud| bud.lnum == lnum) {
+            match fs
+                .buds
+                .iter()
+                .map(|bud| bud.at)
+                .find(|bud| bud.lnum == lnum)
+            {
                 // From its beginning on: collection has emptied it since the commit.
                 Some(bud) if bud.offs == 0 => {}
                 Some(bud) => {

@@ -10,7 +10,7 @@ const IS_XATTR: u32 = 0x20;
 /// The inode is encrypted.
 const IS_ENCRYPTED: u32 = 0x40;
 /// Names of attributes together, with a zero each, at most.
-const XATTR_NAMES_MAX: u64 = 65_536;
+pub const XATTR_NAMES_MAX: u64 = 65_536;
 
 /// An inode node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

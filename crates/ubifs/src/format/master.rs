@@ -5,7 +5,7 @@ use super::{Branch, Draft, Fault, Geometry, Kind, Place, Props, SQNUM_LIMIT, ali
 /// Flags.
 pub(crate) const DIRTY: u32 = 1;
 pub(crate) const NO_ORPHANS: u32 = 2;
-const RECOVERED: u32 = 4;
+pub(crate) const RECOVERED: u32 = 4;
 /// No logical block.
 const NONE: u32 = u32::MAX;
 

@@ -1,6 +1,7 @@
 //! The integration tests, in one program so that they link once.
 
 mod chips;
+mod engine;
 mod hostile;
 mod made;
 mod properties;

@@ -1,0 +1,213 @@
+//! A mounted volume made ready to be written.
+//!
+//! *Promises.* What a power cut left torn is written anew, as Linux does at a mount that may write:
+//! master nodes, log, journal, heads. Then a commit takes over the journal. *Power loss.* At every
+//! step the same volume is found again: a block is changed whole, and the commit comes last.
+
+use crate::blocks::Blocks;
+use crate::error::{Result, UbifsError};
+use crate::format::draft::{append, pad};
+use crate::format::{DIRTY, Group, LptShape, Master, Props, RECOVERED, commit_start, is_erased};
+use crate::index::Use;
+use crate::journal::{Head, LogHead};
+use crate::lebs::Lebs;
+use crate::log;
+use crate::lpt::Lpt;
+use crate::lpt_tree::LptTree;
+use crate::mount::{Found, Ubifs};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use nandlab_vfs::{Gate, Ino};
+
+impl<L: Lebs> Ubifs<L> {
+    /// Mounts a volume that may be written. Its index and its properties must be whole.
+    pub fn mount_writable(lebs: L) -> Result<Self> {
+        let (mut fs, found) = Self::read(lebs)?;
+        fs.make_ready(&found)?;
+        fs.gate = Gate::new(false);
+        Ok(fs)
+    }
+
+    fn make_ready(&mut self, found: &Found) -> Result<()> {
+        if self.media.head.needs_fixup() {
+            let what = "writing before the free space is fixed up";
+            return Err(UbifsError::Feature { what });
+        }
+        if let Some(hole) = self.index.holes.first() {
+            return Err(hole.error.clone());
+        }
+        let lpt = Lpt::load(&mut self.media, &self.master);
+        if let Some(error) = lpt.faults.first() {
+            return Err(error.clone());
+        }
+        self.writer.sqnum = found.sqnum;
+        self.writer.master_offs = Some(found.master_offs);
+        self.repair(found)?;
+        let here = self.media.geometry();
+        let props = self.properties(&lpt);
+        self.writer.blocks = Blocks::new(&here, props);
+        let shape = LptShape::new(&self.media.head);
+        self.writer.lpt = LptTree::known(shape, &here, &self.master, &lpt);
+        self.take_journal(found)?;
+        self.take_kept()?;
+        self.index.take_obsolete();
+        self.write_sizes()?;
+        self.commit()
+    }
+
+    /// Writes anew what a cut may have torn.
+    fn repair(&mut self, found: &Found) -> Result<()> {
+        if self.journal.master_recovered {
+            self.repair_master()?;
+        } else if !self.journal.in_use {
+            return self.write_master(self.master.flags | DIRTY);
+        }
+        for (lnum, used) in &found.log {
+            self.repair_end(*lnum, *used)?;
+        }
+        for bud in self.buds.clone() {
+            self.repair_end(bud.at.lnum, bud.used)?;
+        }
+        let heads = [self.master.index_head, self.master.lpt_head];
+        heads
+            .into_iter()
+            .try_for_each(|(lnum, offs)| self.repair_end(lnum, offs))
+    }
+
+    fn repair_master(&mut self) -> Result<()> {
+        let here = self.media.geometry();
+        let mut master = self.master;
+        master.flags |= DIRTY | RECOVERED;
+        for lnum in [1, 2] {
+            let sqnum = self.next_sqnum();
+            let mut bytes = master.draft().seal(sqnum, Group::None);
+            pad(&mut bytes, Master::step(here.min_io));
+            self.media.change(lnum, &bytes)?;
+        }
+        self.writer.master_offs = Some(0);
+        Ok(())
+    }
+
+    /// Lets a block end with its last node and padding.
+    fn repair_end(&mut self, lnum: u32, used: u32) -> Result<()> {
+        let here = self.media.geometry();
+        let old = self.media.leb(lnum)?;
+        let mut bytes = Vec::from(&old[..used as usize]);
+        pad(&mut bytes, here.min_io);
+        let is_same = old[..bytes.len()] == bytes[..] && is_erased(&old[bytes.len()..]);
+        match used {
+            _ if is_same => Ok(()),
+            0 => self.media.renew(lnum),
+            _ => self.media.change(lnum, &bytes),
+        }
+    }
+
+    /// The properties of all blocks with the journal taken over.
+    fn properties(&self, lpt: &Lpt) -> Vec<Props> {
+        let here = self.media.geometry();
+        let mut used: BTreeMap<u32, Use> = BTreeMap::new();
+        for at in self.index.leaves() {
+            used.entry(at.lnum).or_default().add_leaf(at);
+        }
+        for (lnum, before) in &self.index.used {
+            used.entry(*lnum).or_default().index = before.index;
+        }
+        let empty = Props::empty(here.leb);
+        let known = lpt.props.iter().map(|props| props.unwrap_or(empty));
+        let mut all: Vec<Props> = known.collect();
+        let first = here.main_first();
+        for bud in &self.buds {
+            let end = bud.used.next_multiple_of(here.min_io);
+            all[(bud.at.lnum - first) as usize].free = here.leb - end;
+        }
+        for (lnum, props) in (first..).zip(&mut all) {
+            let used = used.get(&lnum).copied().unwrap_or_default();
+            let used = (used.leaves + used.index) as u32;
+            props.dirty = here.leb.saturating_sub(props.free + used);
+        }
+        all
+    }
+
+    /// The journal's blocks are not given out before the next commit.
+    fn take_journal(&mut self, found: &Found) -> Result<()> {
+        let here = self.media.geometry();
+        for bud in &self.buds {
+            self.writer.blocks.take(bud.at.lnum);
+        }
+        let end = found.log.last().copied().unwrap_or_default();
+        self.writer.log = LogHead {
+            tail: self.master.log_lnum,
+            lnum: end.0,
+            offs: end.1.next_multiple_of(here.min_io),
+            buds: self.buds.iter().map(|bud| bud.at).collect(),
+        };
+        match self.empty_log_lebs() {
+            0 => self.consolidate_log(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts the whole log into its first block, since commits that failed have filled it.
+    fn consolidate_log(&mut self) -> Result<()> {
+        let here = self.media.geometry();
+        let mut bytes = Vec::new();
+        let sqnum = self.log_start()?;
+        append(
+            &mut bytes,
+            &commit_start(self.master.commit).seal(sqnum, Group::None),
+        );
+        for bud in self.writer.log.buds.clone() {
+            let sqnum = self.next_sqnum();
+            append(&mut bytes, &bud.draft().seal(sqnum, Group::None));
+        }
+        pad(&mut bytes, here.min_io);
+        let tail = self.writer.log.tail;
+        if bytes.len() > here.leb as usize {
+            return Err(UbifsError::Full);
+        }
+        self.media.change(tail, &bytes)?;
+        let mut old = log::next(tail, &here);
+        while old != tail {
+            self.media.unmap(old)?;
+            old = log::next(old, &here);
+        }
+        self.writer.log.lnum = tail;
+        self.writer.log.offs = bytes.len() as u32;
+        Ok(())
+    }
+
+    /// The sequence number of the node that the log begins with.
+    fn log_start(&mut self) -> Result<u64> {
+        let mut header = [0; 24];
+        self.media.read(self.writer.log.tail, 0, &mut header)?;
+        Ok(crate::format::le64(&header, 8))
+    }
+
+    /// Keeps the block for collection that the last mount kept, if nothing was written to it.
+    fn take_kept(&mut self) -> Result<()> {
+        let blocks = &mut self.writer.blocks;
+        let leb = self.media.head.geometry.leb;
+        let is_idle = |lnum: &u32| {
+            let mut idle = blocks.idle();
+            idle.any(|(idle, props)| idle == *lnum && props.free == leb)
+        };
+        self.writer.gc_lnum = self.master.gc_lnum.filter(is_idle);
+        if let Some(lnum) = self.writer.gc_lnum {
+            self.writer.blocks.take(lnum);
+        }
+        self.keep_one()
+    }
+
+    /// Writes the inodes of files whose contents go beyond their sizes.
+    fn write_sizes(&mut self) -> Result<()> {
+        let raised: Vec<u32> = self.sizes.keys().copied().collect();
+        for number in raised {
+            let (inode, _) = self.inode(Ino(number.into()))?;
+            self.sizes.remove(&number);
+            let at = self.write_one(Head::Base, inode.node().draft())?;
+            self.index.set(crate::format::Key::of_inode(number), at);
+        }
+        self.count_obsolete();
+        Ok(())
+    }
+}
