@@ -12,6 +12,7 @@ use crate::index::Slot;
 use crate::inode::Inode;
 use crate::lebs::Lebs;
 use crate::mount::Ubifs;
+use crate::replay::Bud;
 use crate::space;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -82,11 +83,19 @@ struct Check<'a, L> {
 }
 
 impl<L: Lebs> Ubifs<L> {
-    /// Reads everything, and reports what cannot be read or does not agree.
+    /// Reads everything, and reports what cannot be read or does not agree. A volume that may be
+    /// written is committed before.
     pub fn check(&mut self) -> Report<Finding, Totals> {
+        let mut report: Report<Finding, Totals> = Report::default();
+        if self.gate.is_writable() {
+            match self.commit() {
+                Ok(()) => self.recount(),
+                Err(error) => report.add(Finding::Properties { error }),
+            }
+        }
         let mut check = Check {
             fs: self,
-            report: Report::default(),
+            report,
             met: BTreeMap::new(),
             early: Vec::new(),
             all_read: true,
@@ -98,6 +107,21 @@ impl<L: Lebs> Ubifs<L> {
         check.commit();
         check.space();
         check.report
+    }
+}
+
+impl<L: Lebs> Ubifs<L> {
+    /// Counts what the commit that was just written uses.
+    fn recount(&mut self) {
+        let index = &mut self.index;
+        index.recount();
+        let buds = self.writer.log.buds.iter();
+        let whole = buds.map(|at| Bud {
+            at: *at,
+            used: at.offs,
+            may_tear: false,
+        });
+        self.buds = whole.collect();
     }
 }
 
@@ -293,6 +317,10 @@ impl<L: Lebs> Check<'_, L> {
             }
             return;
         };
+        // It goes when callers have given it back.
+        if inode.links == 0 && self.fs.writer.orphans.contains(&number) {
+            return;
+        }
         if !is_reached {
             self.report.add(Finding::Lost { inode: number });
         }
@@ -393,7 +421,9 @@ impl<L: Lebs> Check<'_, L> {
     /// Which inodes the root leads to.
     fn reached(&self) -> BTreeMap<u32, bool> {
         let root = Ino::ROOT.0 as u32;
-        let mut reached = BTreeMap::from([(root, true)]);
+        let orphans = self.fs.writer.orphans.iter();
+        let first = orphans.chain([&root]).map(|number| (*number, true));
+        let mut reached: BTreeMap<u32, bool> = first.collect();
         for number in self.met.keys() {
             let mut way = Vec::new();
             let mut at = Some(*number);

@@ -186,6 +186,20 @@ impl Index {
         core::mem::take(&mut self.obsolete)
     }
 
+    /// Counts what all nodes use of each block, after a commit.
+    pub fn recount(&mut self) {
+        self.used.clear();
+        self.bytes = 0;
+        for at in self.map.values() {
+            self.used.entry(at.lnum).or_default().add_leaf(*at);
+        }
+        for at in self.tree.nodes() {
+            let bytes = u64::from(align8(at.len));
+            self.used.entry(at.lnum).or_default().index += bytes;
+            self.bytes += bytes;
+        }
+    }
+
     /// The number of leaves.
     pub fn len(&self) -> usize {
         self.map.len()

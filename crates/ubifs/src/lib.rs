@@ -57,6 +57,7 @@ mod scan;
 mod sizes;
 mod space;
 mod tree;
+mod volume;
 mod writer;
 mod xattr;
 
@@ -66,6 +67,7 @@ pub use finding::Finding;
 pub use lebs::{Bare, LebError, LebShape, Lebs, UbiLebs};
 pub use make::{Format, format};
 pub use mount::{Journal, Ubifs};
+pub use volume::UbifsVolume;
 
 /// Bytes of the volume that begins with `head`, if a sound superblock does.
 pub fn declared_bytes(head: &[u8]) -> Option<u64> {

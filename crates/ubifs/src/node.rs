@@ -60,10 +60,6 @@ impl<L: Lebs> Media<L> {
         }
     }
 
-    pub fn lebs(&mut self) -> &mut L {
-        &mut self.lebs
-    }
-
     pub fn write(&mut self, lnum: u32, offs: u32, bytes: &[u8]) -> Result<()> {
         let outcome = self.lebs.write(lnum, offs, bytes);
         outcome.map_err(|error| UbifsError::Write { lnum, offs, error })

@@ -7,7 +7,7 @@
 use crate::blocks::Blocks;
 use crate::error::{Result, UbifsError};
 use crate::format::draft::{append, pad};
-use crate::format::{DIRTY, Group, LptShape, Master, Props, RECOVERED, commit_start, is_erased};
+use crate::format::{DIRTY, Group, LptShape, Master, Props, RECOVERED, commit_start};
 use crate::index::Use;
 use crate::journal::{Head, LogHead};
 use crate::lebs::Lebs;
@@ -44,8 +44,14 @@ impl<L: Lebs> Ubifs<L> {
         self.writer.master_offs = Some(found.master_offs);
         self.repair(found)?;
         let here = self.media.geometry();
-        let props = self.properties(&lpt);
-        self.writer.blocks = Blocks::new(&here, props);
+        let empty = Props::empty(here.leb);
+        let known = lpt.props.iter().map(|props| props.unwrap_or(empty));
+        let known: Vec<Props> = known.collect();
+        let now = self.properties(known.clone());
+        self.writer.blocks = Blocks::new(&here, known);
+        for (lnum, props) in (here.main_first()..).zip(now) {
+            self.writer.blocks.set(lnum, props);
+        }
         let shape = LptShape::new(&self.media.head);
         self.writer.lpt = LptTree::known(shape, &here, &self.master, &lpt);
         self.take_journal(found)?;
@@ -55,17 +61,17 @@ impl<L: Lebs> Ubifs<L> {
         self.commit()
     }
 
-    /// Writes anew what a cut may have torn.
+    /// Writes anew what a cut may have torn. A torn write may read as erased; so it is not enough
+    /// to look.
     fn repair(&mut self, found: &Found) -> Result<()> {
-        if self.journal.master_recovered {
-            self.repair_master()?;
-        } else if !self.journal.in_use {
-            return self.write_master(self.master.flags | DIRTY);
+        self.renew_master()?;
+        if !self.journal.in_use {
+            return Ok(());
         }
-        for (lnum, used) in &found.log {
+        if let Some((lnum, used)) = found.log.last() {
             self.repair_end(*lnum, *used)?;
         }
-        for bud in self.buds.clone() {
+        for bud in self.buds.clone().iter().filter(|bud| bud.may_tear) {
             self.repair_end(bud.at.lnum, bud.used)?;
         }
         let heads = [self.master.index_head, self.master.lpt_head];
@@ -74,9 +80,11 @@ impl<L: Lebs> Ubifs<L> {
             .try_for_each(|(lnum, offs)| self.repair_end(lnum, offs))
     }
 
-    fn repair_master(&mut self) -> Result<()> {
+    /// Marks the volume as in use. An earlier attempt may have torn the place behind the last pair.
+    fn renew_master(&mut self) -> Result<()> {
         let here = self.media.geometry();
         let mut master = self.master;
+        // If only one of them is written, its flag says that it counts.
         master.flags |= DIRTY | RECOVERED;
         for lnum in [1, 2] {
             let sqnum = self.next_sqnum();
@@ -94,16 +102,14 @@ impl<L: Lebs> Ubifs<L> {
         let old = self.media.leb(lnum)?;
         let mut bytes = Vec::from(&old[..used as usize]);
         pad(&mut bytes, here.min_io);
-        let is_same = old[..bytes.len()] == bytes[..] && is_erased(&old[bytes.len()..]);
         match used {
-            _ if is_same => Ok(()),
             0 => self.media.renew(lnum),
             _ => self.media.change(lnum, &bytes),
         }
     }
 
     /// The properties of all blocks with the journal taken over.
-    fn properties(&self, lpt: &Lpt) -> Vec<Props> {
+    fn properties(&self, mut all: Vec<Props>) -> Vec<Props> {
         let here = self.media.geometry();
         let mut used: BTreeMap<u32, Use> = BTreeMap::new();
         for at in self.index.leaves() {
@@ -112,9 +118,6 @@ impl<L: Lebs> Ubifs<L> {
         for (lnum, before) in &self.index.used {
             used.entry(*lnum).or_default().index = before.index;
         }
-        let empty = Props::empty(here.leb);
-        let known = lpt.props.iter().map(|props| props.unwrap_or(empty));
-        let mut all: Vec<Props> = known.collect();
         let first = here.main_first();
         for bud in &self.buds {
             let end = bud.used.next_multiple_of(here.min_io);

@@ -42,6 +42,7 @@ pub(crate) struct Step {
 pub(crate) struct Bud {
     pub at: Ref,
     pub used: u32,
+    pub may_tear: bool,
 }
 
 /// The nodes of the journal, by their sequence numbers. Adds the parts to `buds`.
@@ -57,7 +58,11 @@ pub(crate) fn read<L: Lebs>(
         let bytes = media.leb(bud.lnum)?;
         let scanned = scan_bud(&bytes, bud, &media.geometry(), may_tear)?;
         let used = scanned.used;
-        buds.push(Bud { at: *bud, used });
+        buds.push(Bud {
+            at: *bud,
+            used,
+            may_tear,
+        });
         for node in scanned.nodes {
             if let Some(step) = step(&bytes, bud.lnum, node)? {
                 steps.push(step);

@@ -37,10 +37,10 @@ impl Tree {
         self.levels[level as usize].insert(first, Some(at));
     }
 
-    /// Whether there is nothing to write.
-    pub fn is_clean(&self) -> bool {
-        let mut levels = self.levels.iter();
-        self.obsolete.is_empty() && levels.all(|level| level.values().all(Option::is_some))
+    /// The nodes that are written.
+    pub fn nodes(&self) -> impl Iterator<Item = Branch> + '_ {
+        let levels = self.levels.iter();
+        levels.flat_map(|level| level.values().flatten().copied())
     }
 
     /// Marks the nodes above a slot.
@@ -75,13 +75,6 @@ impl Tree {
     /// Nodes that went out of the tree, told once.
     pub fn take_obsolete(&mut self) -> Vec<Branch> {
         core::mem::take(&mut self.obsolete)
-    }
-
-    /// Bytes that the marked nodes may take.
-    pub fn dirty_nodes(&self) -> u64 {
-        let levels = self.levels.iter();
-        let dirty = levels.map(|level| level.values().filter(|at| at.is_none()).count() as u64);
-        dirty.sum()
     }
 
     /// Writes the marked nodes. Returns the root.
@@ -275,7 +268,7 @@ mod tests {
             let mut live = 0;
             tree.levels.iter().for_each(|level| live += level.len());
             assert_eq!(nodes.len(), live, "round {round}");
-            assert!(tree.is_clean() && count > 0);
+            assert!(tree.nodes().count() == live && count > 0);
         }
     }
 }

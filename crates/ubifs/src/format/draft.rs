@@ -18,11 +18,6 @@ impl Draft {
         draft
     }
 
-    /// A node as it was read. Its number and its group stay.
-    pub fn again(bytes: &[u8]) -> Self {
-        Self(bytes.into())
-    }
-
     pub fn len(&self) -> u32 {
         self.0.len() as u32
     }

@@ -1,6 +1,7 @@
 //! The integration tests, in one program so that they link once.
 
 mod chips;
+mod cuts;
 mod engine;
 mod hostile;
 mod made;
