@@ -1,8 +1,8 @@
 //! Contents of files written and cut.
 //!
 //! *Promises.* Each block of 4 KiB is a node of its own, packed if that saves enough. *Power loss.*
-//! Blocks may become durable before the inode that tells of them; the size is then raised by a
-//! recovery. A truncation is one group of nodes.
+//! The inode is written first, but to another head of the journal: what becomes durable first is not
+//! known. A recovery raises the size to the end of the contents. A truncation is one group of nodes.
 
 use crate::batch::Batch;
 use crate::error::{Result, UbifsError};
@@ -32,20 +32,35 @@ impl<L: Lebs> Ubifs<L> {
             return Err(Errno::FileTooBig.into());
         }
         let len = (FILE_MAX - offset).min(data.len() as u64) as usize;
-        let mut done = 0;
-        while done < len {
-            let at = offset + done as u64;
-            let part = (len - done).min((BLOCK_BYTES - at % BLOCK_BYTES) as usize);
-            match self.write_part(&inode, at, &data[done..done + part]) {
-                Ok(()) => done += part,
-                Err(UbifsError::Call(Errno::NoSpace)) if done > 0 => break,
-                Err(error) => return Err(error),
-            }
-        }
-        inode.size = inode.size.max(offset + done as u64);
+        let before = inode.clone();
+        inode.size = inode.size.max(offset + len as u64);
         inode.touch(now);
+        // A commit may come in between: it must not have contents behind the end of the file.
         self.put(&inode)?;
-        Ok(done)
+        let (done, outcome) = self.write_parts(&before, offset, &data[..len]);
+        if done < len {
+            inode.size = before.size.max(offset + done as u64);
+            let kept = if done == 0 { &before } else { &inode };
+            self.removing(|fs| fs.put(kept))?;
+        }
+        match outcome {
+            Err(UbifsError::Call(Errno::NoSpace)) if done > 0 => Ok(done),
+            outcome => outcome.map(|()| done),
+        }
+    }
+
+    /// Writes block after block; returns the bytes that were written.
+    fn write_parts(&mut self, inode: &Inode, offset: u64, data: &[u8]) -> (usize, Result<()>) {
+        let mut done = 0;
+        while done < data.len() {
+            let at = offset + done as u64;
+            let part = (data.len() - done).min((BLOCK_BYTES - at % BLOCK_BYTES) as usize);
+            if let Err(error) = self.write_part(inode, at, &data[done..done + part]) {
+                return (done, Err(error));
+            }
+            done += part;
+        }
+        (done, Ok(()))
     }
 
     /// Writes within a block.

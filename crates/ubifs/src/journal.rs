@@ -64,12 +64,6 @@ impl<L: Lebs> Ubifs<L> {
         Ok(places)
     }
 
-    /// Writes one node.
-    pub(crate) fn write_one(&mut self, head: Head, node: Draft) -> Result<Branch> {
-        let places = self.write_group(head, Vec::from([node]))?;
-        places.first().copied().ok_or(Errno::Io.into())
-    }
-
     /// Puts a node into the buffer of an open head.
     pub(crate) fn push(&mut self, head: Head, node: &[u8]) -> Option<Branch> {
         let buffer = self.media.heads[head as usize].as_mut()?;

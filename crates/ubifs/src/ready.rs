@@ -7,9 +7,11 @@
 use crate::blocks::Blocks;
 use crate::error::{Result, UbifsError};
 use crate::format::draft::{append, pad};
-use crate::format::{DIRTY, Group, LptShape, Master, Props, RECOVERED, commit_start};
+use crate::format::{
+    Branch, DIRTY, Group, InodeNode, Key, LptShape, Master, Props, RECOVERED, commit_start,
+};
 use crate::index::Use;
-use crate::journal::{Head, LogHead};
+use crate::journal::LogHead;
 use crate::lebs::Lebs;
 use crate::log;
 use crate::lpt::Lpt;
@@ -17,7 +19,7 @@ use crate::lpt_tree::LptTree;
 use crate::mount::{Found, Ubifs};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use nandlab_vfs::{Gate, Ino};
+use nandlab_vfs::Gate;
 
 impl<L: Lebs> Ubifs<L> {
     /// Mounts a volume that may be written. Its index and its properties must be whole.
@@ -43,6 +45,7 @@ impl<L: Lebs> Ubifs<L> {
         self.writer.sqnum = found.sqnum;
         self.writer.master_offs = Some(found.master_offs);
         self.repair(found)?;
+        self.write_sizes()?;
         let here = self.media.geometry();
         let empty = Props::empty(here.leb);
         let known = lpt.props.iter().map(|props| props.unwrap_or(empty));
@@ -57,7 +60,6 @@ impl<L: Lebs> Ubifs<L> {
         self.take_journal(found)?;
         self.take_kept()?;
         self.index.take_obsolete();
-        self.write_sizes()?;
         self.commit()
     }
 
@@ -201,16 +203,26 @@ impl<L: Lebs> Ubifs<L> {
         self.keep_one()
     }
 
-    /// Writes the inodes of files whose contents go beyond their sizes.
+    /// Writes the sizes of files whose contents go beyond them. The inode's block is changed whole:
+    /// a commit that has the contents must not come before the size.
     fn write_sizes(&mut self) -> Result<()> {
-        let raised: Vec<u32> = self.sizes.keys().copied().collect();
-        for number in raised {
-            let (inode, _) = self.inode(Ino(number.into()))?;
-            self.sizes.remove(&number);
-            let at = self.write_one(Head::Base, inode.node().draft())?;
-            self.index.set(crate::format::Key::of_inode(number), at);
+        for (number, size) in core::mem::take(&mut self.sizes) {
+            if let Some(at) = self.index.get(Key::of_inode(number))? {
+                self.write_size(at, size)?;
+            }
         }
-        self.count_obsolete();
         Ok(())
+    }
+
+    fn write_size(&mut self, at: Branch, size: u64) -> Result<()> {
+        let here = self.media.geometry();
+        let mut bytes = self.media.leb(at.lnum)?;
+        let place = at.offs as usize..(at.offs + at.len) as usize;
+        let node = InodeNode::resized(&bytes[place.clone()], size);
+        bytes[place].copy_from_slice(&node);
+        let last = bytes.iter().rposition(|byte| *byte != 0xFF);
+        let end = last.map_or(0, |last| last + 1);
+        bytes.truncate(end.next_multiple_of(here.min_io as usize));
+        self.media.change(at.lnum, &bytes)
     }
 }

@@ -18,6 +18,11 @@ impl Draft {
         draft
     }
 
+    /// A node as it was read.
+    pub fn again(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+
     pub fn len(&self) -> u32 {
         self.0.len() as u32
     }

@@ -1,6 +1,7 @@
 //! Inode nodes, with the rules that Linux holds them to (`ubifs_iget`).
 
 use super::{Draft, FILE_MAX, Fault, INLINE_MAX, Key, KeyKind, Kind, le16, le32, le64};
+use alloc::vec::Vec;
 use nandlab_vfs::{FileType, Time};
 
 /// Bytes of an inode node without data.
@@ -76,6 +77,13 @@ impl<'a> InodeNode<'a> {
             node.validate(le32(bytes, 112), le16(bytes, 132))?;
         }
         Ok(node)
+    }
+
+    /// The bytes of a node with another size.
+    pub(crate) fn resized(bytes: &[u8], size: u64) -> Vec<u8> {
+        let mut node = Draft::again(bytes);
+        node.put64(48, size);
+        node.summed()
     }
 
     /// The node with its header still to be completed.
