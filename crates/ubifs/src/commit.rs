@@ -26,6 +26,7 @@ impl<L: Lebs> Ubifs<L> {
         self.keep_one()?;
         let tail = self.writer.log.tail;
         let buds = self.start_log()?;
+        self.thin_index();
         self.write_index()?;
         self.write_orphans()?;
         self.write_properties()?;
@@ -100,6 +101,28 @@ impl<L: Lebs> Ubifs<L> {
         self.writer.log.offs = bytes.len() as u32;
         self.master.log_lnum = lnum;
         Ok(buds)
+    }
+
+    /// Lets the nodes of the emptiest index blocks move, if the index takes far more blocks than it
+    /// needs. Such a block is given up after the commit.
+    fn thin_index(&mut self) {
+        let here = self.media.geometry();
+        let needed = self.master.index_bytes.div_ceil(here.leb.into()) as usize;
+        let head = self.master.index_head.0;
+        let blocks = self.writer.blocks.idle();
+        let index = blocks.filter(|(lnum, props)| props.is_index && *lnum != head);
+        let used = index.map(|(lnum, props)| (props.used(here.leb), lnum));
+        let mut used: Vec<(u32, u32)> = used.collect();
+        let surplus = used.len().saturating_sub(2 * needed + 1);
+        used.sort_unstable();
+        let mut moved = 0;
+        for (bytes, lnum) in used.into_iter().take(surplus) {
+            moved += bytes;
+            if moved > here.leb {
+                return;
+            }
+            self.index.tree.touch_block(lnum);
+        }
     }
 
     fn write_index(&mut self) -> Result<()> {

@@ -20,7 +20,7 @@ fn check_name(name: &[u8]) -> Result<()> {
     let is_known = |space: &&[u8]| name.len() > space.len() && name.starts_with(space);
     match name.len() {
         len if len > NAME_MAX => Err(Errno::Range.into()),
-        _ if SPACES.iter().any(|space| is_known(space)) => Ok(()),
+        _ if SPACES.iter().any(is_known) => Ok(()),
         _ => Err(Errno::NotSupported.into()),
     }
 }

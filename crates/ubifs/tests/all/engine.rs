@@ -3,7 +3,7 @@
 use nandlab_ubifs::format::KeyHash;
 use nandlab_ubifs::{Bare, Format, Ubifs, format};
 use nandlab_vfs::model::{Model, Rules};
-use nandlab_vfs::{FileSystem, Time};
+use nandlab_vfs::{Caller, Errno, FileSystem, Ino, NewNode, Time};
 
 type Volume = Ubifs<Bare<Vec<u8>>>;
 
@@ -103,4 +103,101 @@ fn random_calls_answer_as_the_reference_on_every_shape() {
             run(lebs, seed as u64 * 10 + u64::from(compressor), 3, 1500);
         }
     }
+}
+
+/// Writes a file of random bytes; returns how many found room.
+fn filled(fs: &mut Volume, name: &str, seed: u64, len: usize) -> usize {
+    let by = Caller::root(Time::new(9));
+    let made = fs.create(Ino::ROOT, name.as_bytes(), NewNode::File, 0o644, by);
+    let Ok(made) = made else {
+        assert_eq!(made, Err(Errno::NoSpace));
+        return 0;
+    };
+    let data = nandlab_testkit::files::bytes(seed, len);
+    let mut done = 0;
+    while done < len {
+        match fs.write(made.ino, done as u64, &data[done..], Time::new(9)) {
+            Ok(count) => done += count,
+            Err(error) => {
+                assert_eq!(error, Errno::NoSpace);
+                break;
+            }
+        }
+    }
+    fs.forget(made.ino, 1);
+    done
+}
+
+#[test]
+fn a_full_volume_gives_all_its_room_back_again_and_again() {
+    for (page, leb, lebs) in [(2048, 126_976, 30), (512, 15_872, 200)] {
+        let mut fs = Ubifs::mount_writable(made(leb, lebs, &choices(page))).unwrap();
+        let main = fs.head().geometry.main_bytes() as usize;
+        let mut least = usize::MAX;
+        for round in 0..6u64 {
+            let mut total = 0;
+            let mut count = 0;
+            loop {
+                let done = filled(
+                    &mut fs,
+                    &format!("file {count}"),
+                    round * 999 + count,
+                    30_000,
+                );
+                total += done;
+                count += 1;
+                if done < 30_000 {
+                    break;
+                }
+            }
+            assert_sound(&mut fs, &format!("full {round}"));
+            least = least.min(total);
+            // Every second file goes, others are written over, then all go.
+            for number in (0..count).step_by(2).chain((1..count).step_by(2)) {
+                let name = format!("file {number}");
+                match fs.unlink(Ino::ROOT, name.as_bytes(), Time::new(10)) {
+                    Ok(()) | Err(Errno::NoEntry) => {}
+                    Err(error) => panic!("{round}: {error} {:?}", fs.cause()),
+                }
+                if number + 2 == count {
+                    filled(&mut fs, &format!("other {round}"), round, main / 5);
+                    assert_sound(&mut fs, &format!("half {round}"));
+                }
+            }
+            let name = format!("other {round}");
+            _ = fs.unlink(Ino::ROOT, name.as_bytes(), Time::new(10));
+            assert_sound(&mut fs, &format!("empty {round}"));
+        }
+        assert!(least * 2 > main, "{page}: {least} of {main}");
+        fs.unmount().unwrap();
+    }
+}
+
+#[test]
+fn small_changes_in_many_files_keep_the_index_short() {
+    let mut fs = Ubifs::mount_writable(made(15_872, 400, &choices(512))).unwrap();
+    for number in 0..1500 {
+        filled(&mut fs, &format!("file {number}"), number, 300);
+    }
+    for round in 0..400u64 {
+        for step in 0..4 {
+            let number = nandlab_sim::mix(round, step) % 1500;
+            let ino = fs
+                .lookup(Ino::ROOT, format!("file {number}").as_bytes())
+                .unwrap()
+                .ino;
+            fs.write(ino, 0, &[round as u8; 200], Time::new(round as i64))
+                .unwrap();
+            fs.forget(ino, 1);
+        }
+        fs.sync().unwrap();
+    }
+    assert_sound(&mut fs, "changed");
+    let master = fs.master();
+    let needed = master.index_bytes.div_ceil(15_872);
+    let used = u64::from(master.space.index_lebs);
+    assert!(
+        used <= 3 * needed + 2,
+        "{used} blocks for an index of {needed}"
+    );
 }
