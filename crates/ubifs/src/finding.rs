@@ -138,6 +138,18 @@ impl report::Finding for Finding {
 }
 
 impl Finding {
+    /// Whether a write might destroy contents that are in use.
+    pub fn endangers_writes(&self) -> bool {
+        matches!(
+            self,
+            Self::Hole { .. }
+                | Self::Properties { .. }
+                | Self::Contents { .. }
+                | Self::Mixed { .. }
+                | Self::Space { .. }
+        )
+    }
+
     /// The logical block and the byte in it where it was met.
     pub fn leb(&self) -> Option<(u32, u32)> {
         match self {

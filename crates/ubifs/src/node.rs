@@ -2,7 +2,7 @@
 
 use crate::error::{Result, UbifsError};
 use crate::format::{self, Branch, Fault, Geometry, Header, Key, Kind, Super};
-use crate::lebs::{LebError, Lebs};
+use crate::lebs::{LebError, LebShape, Lebs};
 use alloc::{vec, vec::Vec};
 
 /// The medium, with what is needed to read nodes.
@@ -105,6 +105,10 @@ impl<L: Lebs> Media<L> {
 
     pub fn into_lebs(self) -> L {
         self.lebs
+    }
+
+    pub fn shape(&self) -> LebShape {
+        self.lebs.shape()
     }
 
     pub fn geometry(&self) -> Geometry {

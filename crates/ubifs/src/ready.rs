@@ -8,7 +8,7 @@ use crate::blocks::Blocks;
 use crate::error::{Result, UbifsError};
 use crate::format::draft::{append, pad};
 use crate::format::{
-    Branch, DIRTY, Group, InodeNode, Key, LptShape, Master, Props, RECOVERED, commit_start,
+    Branch, DIRTY, Group, InodeNode, Key, LptShape, Master, Props, RECOVERED, Super, commit_start,
 };
 use crate::index::Use;
 use crate::journal::LogHead;
@@ -46,10 +46,13 @@ impl<L: Lebs> Ubifs<L> {
         self.writer.master_offs = Some(found.master_offs);
         self.repair(found)?;
         self.write_sizes()?;
+        self.grow()?;
         let here = self.media.geometry();
         let empty = Props::empty(here.leb);
         let known = lpt.props.iter().map(|props| props.unwrap_or(empty));
-        let known: Vec<Props> = known.collect();
+        let mut known: Vec<Props> = known.collect();
+        // Of blocks that were added the tree knows nothing: it says that they are empty.
+        known.resize(here.main_lebs() as usize, empty);
         let now = self.properties(known.clone());
         self.writer.blocks = Blocks::new(&here, known);
         for (lnum, props) in (here.main_first()..).zip(now) {
@@ -203,6 +206,22 @@ impl<L: Lebs> Ubifs<L> {
         self.keep_one()
     }
 
+    /// Takes blocks that the UBI volume has more than UBIFS, as far as it may grow.
+    fn grow(&mut self) -> Result<()> {
+        let here = self.media.geometry();
+        let lebs = self.media.shape().lebs.min(here.lebs_max);
+        if lebs <= here.lebs {
+            return Ok(());
+        }
+        let mut bytes = self.media.leb(0)?;
+        let head = Super::grown(&bytes[..Super::BYTES], lebs);
+        bytes[..Super::BYTES].copy_from_slice(&head);
+        trim(&mut bytes, here.min_io);
+        self.media.change(0, &bytes)?;
+        self.media.head.geometry.lebs = lebs;
+        Ok(())
+    }
+
     /// Writes the sizes of files whose contents go beyond them. The inode's block is changed whole:
     /// a commit that has the contents must not come before the size.
     fn write_sizes(&mut self) -> Result<()> {
@@ -220,9 +239,14 @@ impl<L: Lebs> Ubifs<L> {
         let place = at.offs as usize..(at.offs + at.len) as usize;
         let node = InodeNode::resized(&bytes[place.clone()], size);
         bytes[place].copy_from_slice(&node);
-        let last = bytes.iter().rposition(|byte| *byte != 0xFF);
-        let end = last.map_or(0, |last| last + 1);
-        bytes.truncate(end.next_multiple_of(here.min_io as usize));
+        trim(&mut bytes, here.min_io);
         self.media.change(at.lnum, &bytes)
     }
+}
+
+/// Drops the erased writes at the end.
+fn trim(bytes: &mut Vec<u8>, min_io: u32) {
+    let last = bytes.iter().rposition(|byte| *byte != 0xFF);
+    let end = last.map_or(0, |last| last + 1);
+    bytes.truncate(end.next_multiple_of(min_io as usize));
 }

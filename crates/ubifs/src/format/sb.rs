@@ -3,6 +3,7 @@
 use super::{Draft, Fault, Kind, le16, le32, le64, node};
 use crate::error::{Result, UbifsError};
 use crate::format::KeyHash;
+use alloc::vec::Vec;
 
 /// Flags of a volume.
 pub(crate) const BIG_LPT: u32 = 0x02;
@@ -194,6 +195,13 @@ impl Super {
             .and_then(|()| parsed.areas(leb, lebs, page))
             .or_else(refuse)?;
         Ok(parsed)
+    }
+
+    /// The bytes of a node with another number of logical blocks.
+    pub(crate) fn grown(bytes: &[u8], lebs: u32) -> Vec<u8> {
+        let mut node = Draft::again(bytes);
+        node.put32(40, lebs);
+        node.summed()
     }
 
     /// The node with its header still to be completed.

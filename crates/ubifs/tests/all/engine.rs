@@ -201,3 +201,25 @@ fn small_changes_in_many_files_keep_the_index_short() {
         "{used} blocks for an index of {needed}"
     );
 }
+
+#[test]
+fn an_image_of_mkfs_ubifs_grows_into_its_volume_and_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    nandlab_testkit::host::tree(dir.path());
+    for (shape, most) in crate::made::SHAPES.into_iter().zip(["900", "300", "4000"]) {
+        let mut bytes = crate::made::made(dir.path(), shape, &["-c", most]);
+        let old = bytes.len() / shape.1 as usize;
+        let lebs = old + 200;
+        bytes.resize(lebs * shape.1 as usize, 0xFF);
+        let lebs = lebs.min(most.parse().unwrap());
+        let mut fs = Ubifs::mount_writable(Bare::new(bytes).unwrap().unwrap()).unwrap();
+        assert_eq!(fs.head().geometry.lebs as usize, lebs, "{shape:?}");
+        let len = (lebs - old) / 2 * shape.1 as usize;
+        assert_eq!(filled(&mut fs, "a long file", 7, len), len, "{shape:?}");
+        nandlab_testkit::host::compare(&mut fs, Ino::ROOT, dir.path(), &["dev", "a long file"]);
+        fs.unmount().unwrap();
+        let mut again = Ubifs::mount(fs.into_lebs()).unwrap();
+        assert_sound(&mut again, "grown");
+        assert_eq!(again.master().lebs as usize, lebs);
+    }
+}
