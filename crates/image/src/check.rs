@@ -180,6 +180,12 @@ pub(crate) fn danger(volume: &mut Volume) -> Result<Option<String>> {
             let advice = "give the size of an erase block if it is larger";
             Ok(found.map(|what| format!("{what}; {advice}")))
         }
+        Some(Mounted::Ubifs(fs)) => {
+            let report = fs.check();
+            let mut findings = report.findings.iter();
+            let found = findings.find(|finding| finding.endangers_writes());
+            Ok(found.map(ToString::to_string))
+        }
         _ => Ok(None),
     }
 }

@@ -144,11 +144,35 @@ fn volumes_on_pages_of_2_kib_are_the_kernels() {
     });
 }
 
+/// The properties of so many blocks do not fit one block: the tree takes its big form by itself.
+#[test]
+fn volumes_with_a_big_tree_of_properties_are_the_kernels() {
+    let chip = Chip {
+        page: 512,
+        block: 16 << 10,
+        blocks: 4200,
+        nandsim: "id_bytes=0x98,0x79",
+    };
+    let case = Case {
+        key: "big".into(),
+        choices: Format {
+            uuid: *b"made by this kit",
+            ..Format::default()
+        },
+        is_cut: false,
+        seed: 77,
+    };
+    judge_cases(chip, Vec::from([case]));
+}
+
 fn judge(chip: Chip) {
+    judge_cases(chip, cases());
+}
+
+fn judge_cases(chip: Chip, cases: Vec<Case>) {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("disk");
     let bytes = chip.bytes();
-    let cases = cases();
     let disk = File::create(&path).unwrap();
     let volumes: Vec<Seen> = cases.iter().map(|case| made(chip, case)).collect();
     for (index, volume) in volumes.iter().enumerate() {
@@ -215,6 +239,9 @@ fn same(report: &Report, key: &str, chip: Chip, ours: &Seen, dump: Vec<u8>) -> R
     first_lines(&xattrs::differences(&attributes, &ours.attributes))?;
     let (manifest_seen, attributes) = of("kernel");
     let mut fs = mounted(chip, dump).map_err(|error| error.to_string())?;
+    if key == "big" && !fs.head().has_big_lpt() {
+        return Err("the properties fit one block, expected more of them".into());
+    }
     first_lines(&differences(manifest_seen, &manifest(&mut fs)))?;
     first_lines(&xattrs::differences(&attributes, &xattrs::seen(&mut fs)))?;
     let findings = fs.check().findings;
