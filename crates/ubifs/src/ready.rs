@@ -8,7 +8,8 @@ use crate::blocks::Blocks;
 use crate::error::{Result, UbifsError};
 use crate::format::draft::{append, pad};
 use crate::format::{
-    Branch, DIRTY, Group, InodeNode, Key, LptShape, Master, Props, RECOVERED, Super, commit_start,
+    Branch, DIRTY, Fault, Group, InodeNode, Key, LptShape, Master, Props, RECOVERED, Super,
+    commit_start,
 };
 use crate::index::Use;
 use crate::journal::LogHead;
@@ -42,6 +43,7 @@ impl<L: Lebs> Ubifs<L> {
         if let Some(error) = lpt.faults.first() {
             return Err(error.clone());
         }
+        self.trust(&lpt)?;
         self.writer.sqnum = found.sqnum;
         self.writer.master_offs = Some(found.master_offs);
         self.repair(found)?;
@@ -53,7 +55,7 @@ impl<L: Lebs> Ubifs<L> {
         let mut known: Vec<Props> = known.collect();
         // Of blocks that were added the tree knows nothing: it says that they are empty.
         known.resize(here.main_lebs() as usize, empty);
-        let now = self.properties(known.clone());
+        let now = self.properties(known.clone())?;
         self.writer.blocks = Blocks::new(&here, known);
         for (lnum, props) in (here.main_first()..).zip(now) {
             self.writer.blocks.set(lnum, props);
@@ -114,7 +116,7 @@ impl<L: Lebs> Ubifs<L> {
     }
 
     /// The properties of all blocks with the journal taken over.
-    fn properties(&self, mut all: Vec<Props>) -> Vec<Props> {
+    fn properties(&self, mut all: Vec<Props>) -> Result<Vec<Props>> {
         let here = self.media.geometry();
         let mut used: BTreeMap<u32, Use> = BTreeMap::new();
         for at in self.index.leaves() {
@@ -130,10 +132,39 @@ impl<L: Lebs> Ubifs<L> {
         }
         for (lnum, props) in (first..).zip(&mut all) {
             let used = used.get(&lnum).copied().unwrap_or_default();
-            let used = (used.leaves + used.index) as u32;
-            props.dirty = here.leb.saturating_sub(props.free + used);
+            let used = u32::try_from(used.leaves + used.index).unwrap_or(u32::MAX);
+            let room = here.leb - props.free;
+            let Some(dirty) = room.checked_sub(used) else {
+                let what = "the used bytes of a block";
+                return Err(Fault::rule(what, used, "at most those that were written").at(lnum, 0));
+            };
+            props.dirty = dirty;
         }
-        all
+        Ok(all)
+    }
+
+    /// Refuses to write where the room that counts as free may be in use.
+    fn trust(&self, lpt: &Lpt) -> Result<()> {
+        let here = self.media.geometry();
+        let bytes = self.master.index_bytes;
+        if bytes != self.index.bytes {
+            let what = "the length of the index";
+            return Err(Fault::value(what, bytes, self.index.bytes).at(1, 0));
+        }
+        let (head, offs) = self.master.lpt_head;
+        let known = lpt.ltab.iter().flatten().zip(&lpt.live);
+        for (lnum, (own, live)) in (here.lpt_first()..).zip(known) {
+            let used = u64::from(here.leb - own.free - own.dirty);
+            if used != *live {
+                let what = "the used bytes of a block of the properties tree";
+                return Err(Fault::value(what, used, *live).at(lnum, 0));
+            }
+            let fits = lnum != head || own.free == here.leb - offs;
+            let expected = "those behind the tree's head";
+            let what = "the free bytes of a block of the properties tree";
+            Fault::unless(fits, what, own.free, expected).map_err(|fault| fault.at(lnum, 0))?;
+        }
+        Ok(())
     }
 
     /// The journal's blocks are not given out before the next commit.

@@ -201,7 +201,15 @@ fn an_edit_changes_an_image_of_ours_and_leaves_a_full_one_as_it_is() {
     assert!(before == fs::read(&image).unwrap());
     created(scratch.path(), SHAPES[1], 1, None);
     in_ubi(scratch.path(), SHAPES[1], &scratch.path().join("ubi"));
-    fs::write(scratch.path().join("tree/put"), "new contents").unwrap();
+    let put = scratch.path().join("tree/put");
+    fs::write(&put, "new contents").unwrap();
+    let when = std::time::UNIX_EPOCH + std::time::Duration::from_secs(now.secs as u64);
+    fs::File::options()
+        .write(true)
+        .open(&put)
+        .unwrap()
+        .set_modified(when)
+        .unwrap();
     for name in ["image", "ubi"] {
         let image = scratch.path().join(name);
         edit(&image, &Opening::default(), 0, |volume| {
