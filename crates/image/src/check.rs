@@ -179,6 +179,12 @@ pub(crate) fn danger(volume: &mut Volume) -> Result<Option<String>> {
             let advice = "give the size of an erase block if it is larger";
             Ok(found.map(|what| format!("{what}; {advice}")))
         }
+        Some(Mounted::Ubifs(fs)) => {
+            let report = fs.check();
+            let mut findings = report.findings.iter();
+            let found = findings.find(|finding| finding.endangers_writes());
+            Ok(found.map(ToString::to_string))
+        }
         _ => Ok(None),
     }
 }
@@ -229,8 +235,6 @@ pub fn check(volume: &mut Volume) -> Result<Checked> {
         }
         Some(Mounted::Ubifs(fs)) => {
             let report = fs.check();
-            let free = "what counts free space in UBIFS (the LPT)";
-            checked.unseen.push(free.into());
             let leb = u64::from(fs.head().geometry.leb);
             let place = |(lnum, offs)| u64::from(lnum) * leb + u64::from(offs);
             checked.absorb(report, |finding| finding.leb().map(place));

@@ -87,6 +87,20 @@ pub const F2FS: Limits = Limits {
     owners: true,
 };
 
+/// UBIFS.
+pub const UBIFS: Limits = Limits {
+    name: "UBIFS",
+    name_max: 255,
+    target_max: 4095,
+    id_max: u32::MAX,
+    seconds: i64::MIN..=i64::MAX,
+    device_max: Some(DEVICE_MAX),
+    size_max: 2 << 40,
+    links: true,
+    spaces: &["user.", "trusted.", "security."],
+    owners: true,
+};
+
 /// FAT with long names.
 pub const FAT: Limits = Limits {
     name: "FAT",

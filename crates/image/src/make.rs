@@ -45,6 +45,13 @@ pub enum Format {
     F2fs(nandlab_f2fs::Format),
     /// FAT12, FAT16 or FAT32.
     Fat(nandlab_fat::Format),
+    /// UBIFS as the bytes of a UBI volume.
+    Ubifs {
+        /// The format, compressor, and how far it may grow.
+        choices: nandlab_ubifs::Format,
+        /// Bytes of a logical block.
+        leb: u32,
+    },
 }
 
 impl Format {
@@ -75,6 +82,7 @@ impl Format {
             Self::Ext(_) => "ext2",
             Self::F2fs(_) => "F2FS",
             Self::Fat(_) => "FAT",
+            Self::Ubifs { .. } => "UBIFS",
         }
     }
 
@@ -85,6 +93,7 @@ impl Format {
             Self::Ext(_) => &limits::EXT,
             Self::F2fs(_) => &limits::F2FS,
             Self::Fat(_) => &limits::FAT,
+            Self::Ubifs { .. } => &limits::UBIFS,
         }
     }
 
@@ -122,6 +131,10 @@ impl Format {
             }
             Self::F2fs(_) => ((up(4096) + count * 4400 + attributes) * 115 / 100 + 56 * MIB)
                 .next_multiple_of(2 * MIB),
+            Self::Ubifs { leb, .. } => {
+                let nodes = up(8) + count * 700 + 4 * attributes;
+                (nodes * 110 / 100).next_multiple_of((*leb).into()) + 24 * u64::from(*leb)
+            }
             Self::Fat(_) => {
                 ((up(32 * 1024).min(up(4096) + count * 2048) + count * 256) * 106 / 100 + 2 * MIB)
                     .next_multiple_of(MIB)
@@ -231,6 +244,7 @@ impl Making<'_> {
                 self.jffs2(tree, file, to, bytes, (choices, shape))?,
                 Losses::default(),
             ),
+            Format::Ubifs { choices, leb } => self.ubifs(tree, file, to, bytes, (choices, leb))?,
             format => {
                 let disk = Disk::new(ImageFile::empty(file, bytes).map_err(failed)?, 512);
                 let disk = disk.map_err(|error| ImageError::Make {
@@ -291,6 +305,45 @@ impl Making<'_> {
         Ok(bytes)
     }
 
+    fn ubifs(
+        &mut self,
+        tree: &Tree,
+        file: File,
+        to: &Path,
+        bytes: u64,
+        (mut choices, leb): (nandlab_ubifs::Format, u32),
+    ) -> Result<(u64, Losses)> {
+        let failed = |error| ImageError::File {
+            path: to.into(),
+            error,
+        };
+        let refused = |error: nandlab_ubifs::UbifsError| match error {
+            nandlab_ubifs::UbifsError::Full => too_small("UBIFS", &error.to_string(), true),
+            error => too_small("UBIFS", &error.to_string(), false),
+        };
+        let whole = leb > 0 && bytes.is_multiple_of(leb.into());
+        if self.size.is_some() && !whole {
+            return Err(ImageError::Make {
+                format: "UBIFS",
+                why: format!("size of {bytes} bytes, expected whole logical blocks of {leb}"),
+            });
+        }
+        let lebs = bytes.div_ceil(u64::from(leb).max(1)) as u32;
+        let bytes = u64::from(lebs) * u64::from(leb);
+        // Most volumes are larger than the images that they get.
+        choices.lebs_max = choices.lebs_max.or(self.size.is_none().then_some(8 * lebs));
+        let medium = ImageFile::blank(file, bytes).map_err(failed)?;
+        let lebs = nandlab_ubifs::Bare::with(medium, leb, lebs);
+        let lebs = nandlab_ubifs::format(lebs, &choices).map_err(refused)?;
+        let fs = nandlab_ubifs::Ubifs::mount_writable(lebs).map_err(refused)?;
+        let mut target = Volume::new(fs, self.lossy);
+        self.feed(tree, &mut target)?;
+        let (fs, losses) = target.finish()?;
+        let medium = fs.into_lebs().into_bytes();
+        medium.finish(bytes).map_err(failed)?;
+        Ok((bytes, losses))
+    }
+
     fn disk(
         &mut self,
         tree: &Tree,
@@ -345,7 +398,9 @@ impl Making<'_> {
                     .map_err(|error| refused(error.to_string()))?;
                 self.volume(tree, Box::new(fs))
             }
-            Format::Jffs2 { .. } => Err(refused("a format of flash on a disk".into())),
+            Format::Jffs2 { .. } | Format::Ubifs { .. } => {
+                Err(refused("a format of flash on a disk".into()))
+            }
         }
     }
 

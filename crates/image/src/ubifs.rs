@@ -1,7 +1,7 @@
 //! UBIFS, in a volume of UBI or as the bytes of one.
 //!
-//! *Promises.* Those of [`Volume`]. It is only read. An image that ends before its volume does is
-//! opened, and what is missing cannot be read. *Knows nothing of* how the bytes got there.
+//! *Promises.* Those of [`Volume`]. An image that ends before its volume does is opened for reading
+//! only, and what is missing cannot be read. *Knows nothing of* how the bytes got there.
 
 use crate::error::Result;
 use crate::short::Lack;
@@ -14,7 +14,7 @@ const NAME: &str = "UBIFS";
 impl Volume {
     /// A file that begins with a superblock, as mkfs.ubifs writes it.
     pub(crate) fn ubifs_bytes(&mut self, opening: &Opening, access: Access) -> Result<()> {
-        let bytes = self.place.open(Access::Read, 0)?;
+        let bytes = self.place.open(access, 0)?;
         let there = bytes.len();
         let bare = Bare::new(bytes).map_err(|error| failed(NAME, error))?;
         let Some(bare) = bare else {
@@ -24,6 +24,10 @@ impl Volume {
             ));
         };
         let declared = bare.declared_bytes();
+        if declared > there && access == Access::Write {
+            let lack = Lack { there, declared };
+            return Err(failed(NAME, lack));
+        }
         if declared > there {
             let lack = Lack { there, declared };
             self.troubles.push(lack.to_string());
@@ -34,11 +38,11 @@ impl Volume {
 
     /// Logical blocks with a superblock in the first of them.
     pub(crate) fn ubifs(&mut self, lebs: AnyLebs, opening: &Opening, access: Access) -> Result<()> {
-        if access == Access::Write {
-            let why = "it is only read here; extract it, and make a new image with mkfs.ubifs";
-            return Err(failed(NAME, why));
-        }
-        let fs = match Ubifs::mount(lebs) {
+        let fs = match access {
+            Access::Read => Ubifs::mount(lebs),
+            Access::Write => Ubifs::mount_writable(lebs),
+        };
+        let fs = match fs {
             Ok(fs) => fs,
             Err(error @ UbifsError::Feature { .. }) if opening.salvage => {
                 self.unsupported = Some(error.to_string());

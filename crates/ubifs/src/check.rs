@@ -2,8 +2,8 @@
 //!
 //! *Promises.* Each node's checksum, key and fields; contents unpacked; names, links, sizes and
 //! attributes counted, as Linux's `dbg_check_filesystem` does. The structure of the index was
-//! looked at when it was loaded. *Not looked at:* nodes that nothing points to, the properties of
-//! logical blocks, and the totals of free and dirty space.
+//! looked at when it was loaded. The properties of logical blocks and the totals of free and dirty
+//! space are compared with what is counted (`space`).
 
 use crate::error::{Result, UbifsError};
 use crate::finding::Finding;
@@ -12,6 +12,8 @@ use crate::index::Slot;
 use crate::inode::Inode;
 use crate::lebs::Lebs;
 use crate::mount::Ubifs;
+use crate::replay::Bud;
+use crate::space;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use nandlab_vfs::report::Report;
@@ -81,11 +83,19 @@ struct Check<'a, L> {
 }
 
 impl<L: Lebs> Ubifs<L> {
-    /// Reads everything, and reports what cannot be read or does not agree.
+    /// Reads everything, and reports what cannot be read or does not agree. A volume that may be
+    /// written is committed before.
     pub fn check(&mut self) -> Report<Finding, Totals> {
+        let mut report: Report<Finding, Totals> = Report::default();
+        if self.gate.is_writable() {
+            match self.commit() {
+                Ok(()) => self.recount(),
+                Err(error) => report.add(Finding::Properties { error }),
+            }
+        }
         let mut check = Check {
             fs: self,
-            report: Report::default(),
+            report,
             met: BTreeMap::new(),
             early: Vec::new(),
             all_read: true,
@@ -95,7 +105,23 @@ impl<L: Lebs> Ubifs<L> {
         check.early();
         check.inodes();
         check.commit();
+        check.space();
         check.report
+    }
+}
+
+impl<L: Lebs> Ubifs<L> {
+    /// Counts what the commit that was just written uses.
+    fn recount(&mut self) {
+        let index = &mut self.index;
+        index.recount();
+        let buds = self.writer.log.buds.iter();
+        let whole = buds.map(|at| Bud {
+            at: *at,
+            used: at.offs,
+            may_tear: false,
+        });
+        self.buds = whole.collect();
     }
 }
 
@@ -291,6 +317,10 @@ impl<L: Lebs> Check<'_, L> {
             }
             return;
         };
+        // It goes when callers have given it back.
+        if inode.links == 0 && self.fs.writer.orphans.contains(&number) {
+            return;
+        }
         if !is_reached {
             self.report.add(Finding::Lost { inode: number });
         }
@@ -391,7 +421,9 @@ impl<L: Lebs> Check<'_, L> {
     /// Which inodes the root leads to.
     fn reached(&self) -> BTreeMap<u32, bool> {
         let root = Ino::ROOT.0 as u32;
-        let mut reached = BTreeMap::from([(root, true)]);
+        let orphans = self.fs.writer.orphans.iter();
+        let first = orphans.chain([&root]).map(|number| (*number, true));
+        let mut reached: BTreeMap<u32, bool> = first.collect();
         for number in self.met.keys() {
             let mut way = Vec::new();
             let mut at = Some(*number);
@@ -430,6 +462,20 @@ impl<L: Lebs> Check<'_, L> {
         if u64::from(highest) > known {
             self.whole("greatest inode number", known, highest.into());
         }
+    }
+
+    /// What the properties say of the blocks.
+    fn space(&mut self) {
+        let Self { fs, report, .. } = self;
+        let known: Vec<_> = report.findings.iter().map(Finding::leb).collect();
+        space::compare(fs, &mut |finding| {
+            // A node that cannot be read was reported with its path.
+            let is_known =
+                matches!(finding, Finding::Contents { .. }) && known.contains(&finding.leb());
+            if !is_known {
+                report.add(finding);
+            }
+        });
     }
 
     fn whole(&mut self, what: &'static str, found: u64, counted: u64) {

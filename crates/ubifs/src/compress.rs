@@ -1,15 +1,52 @@
-//! The compressors of data nodes, for unpacking.
+//! The compressors of data nodes.
 //!
 //! *Promises.* Any bytes are valid input; no more is unpacked than a block has.
 
 use crate::format::BLOCK;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use miniz_oxide::inflate::TINFLStatus;
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags};
 use ruzstd::decoding::FrameDecoder;
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 /// Bytes of the window of a frame at most: no maker takes more for a block of 4 KiB.
 const WINDOW_MAX: u64 = 8 << 20;
+
+/// A block shorter than this is stored as it is, and so is one that would save less.
+const WORTH: usize = 128;
+const SAVED: usize = 64;
+
+/// The compressors with their memory.
+#[derive(Default)]
+pub(crate) struct Packer {
+    lzo: nandlab_lzo::Lzo,
+}
+
+impl Packer {
+    /// Packs a block. Returns the number of the compressor that was used.
+    pub fn pack(&mut self, compressor: u16, block: &[u8]) -> (u16, Vec<u8>) {
+        let room = block.len().saturating_sub(SAVED);
+        let packed = match compressor {
+            _ if block.len() < WORTH => None,
+            1 => self.lzo(block, room),
+            // Linux's level for contents.
+            2 => Some(miniz_oxide::deflate::compress_to_vec(block, 6)),
+            3 => Some(compress_to_vec(block, CompressionLevel::Fastest)),
+            _ => None,
+        };
+        match packed.filter(|packed| packed.len() <= room) {
+            Some(packed) => (compressor, packed),
+            None => (0, block.into()),
+        }
+    }
+
+    fn lzo(&mut self, block: &[u8], room: usize) -> Option<Vec<u8>> {
+        let mut packed = Vec::new();
+        let fits = self.lzo.compress(block, room, &mut packed);
+        fits.then_some(packed)
+    }
+}
 
 /// The decompressors with their memory.
 #[derive(Default)]

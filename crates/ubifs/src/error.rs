@@ -20,6 +20,22 @@ pub enum UbifsError {
         /// Why.
         error: LebError,
     },
+    /// The medium failed while it was written.
+    #[error("LEB {lnum}, byte {offs}: write: {error}")]
+    Write {
+        /// The logical block.
+        lnum: u32,
+        /// The byte in it.
+        offs: u32,
+        /// Why.
+        error: LebError,
+    },
+    /// A commit found no empty block for the index.
+    #[error("no empty block for the index, expected one to be kept")]
+    Full,
+    /// Nothing is written any more since an earlier write failed.
+    #[error("read-only since an earlier write failed")]
+    Failed,
     /// A feature that is not supported. It is no damage.
     #[error("superblock: {what} is not supported")]
     Feature {
@@ -56,9 +72,10 @@ impl UbifsError {
     pub fn leb(&self) -> Option<(u32, u32)> {
         match self {
             Self::Medium { lnum, offs, .. }
+            | Self::Write { lnum, offs, .. }
             | Self::Field { lnum, offs, .. }
             | Self::Packed { lnum, offs, .. } => Some((*lnum, *offs)),
-            Self::Call(_) | Self::Feature { .. } => None,
+            Self::Call(_) | Self::Feature { .. } | Self::Failed | Self::Full => None,
         }
     }
 }
@@ -78,7 +95,9 @@ impl vfs::Fault for UbifsError {
     fn errno(&self) -> Errno {
         match self {
             Self::Call(errno) => *errno,
-            Self::Medium { .. } => Errno::Io,
+            Self::Medium { .. } | Self::Write { .. } => Errno::Io,
+            Self::Failed => Errno::ReadOnly,
+            Self::Full => Errno::NoSpace,
             Self::Feature { .. } => Errno::NotSupported,
             Self::Field { .. } | Self::Packed { .. } => Errno::Unclean,
         }
@@ -89,10 +108,10 @@ impl vfs::Fault for UbifsError {
     }
 
     fn is_fatal(&self) -> bool {
-        false
+        matches!(self, Self::Write { .. } | Self::Full)
     }
 
     fn failed() -> Self {
-        Self::Call(Errno::ReadOnly)
+        Self::Failed
     }
 }

@@ -47,7 +47,7 @@ impl<L: Lebs> Ubifs<L> {
         Ok(count)
     }
 
-    fn read_block(&mut self, key: Key, within: usize, part: &mut [u8]) -> Result<()> {
+    pub(crate) fn read_block(&mut self, key: Key, within: usize, part: &mut [u8]) -> Result<()> {
         part.fill(0);
         let Some(at) = self.index.get(key)? else {
             return Ok(());
@@ -100,6 +100,10 @@ impl Block {
     /// The byte of the file behind it.
     pub fn end(&self) -> u64 {
         u64::from(self.key.value()) * BLOCK_BYTES + self.bytes.len() as u64
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Bytes of it.

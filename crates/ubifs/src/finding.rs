@@ -44,6 +44,32 @@ pub enum Finding {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// A node of the LEB properties tree cannot be read.
+    Properties {
+        /// Why.
+        error: UbifsError,
+    },
+    /// A block with nodes in use holds something else, too.
+    Contents {
+        /// Why.
+        error: UbifsError,
+    },
+    /// A block holds both index nodes and others.
+    Mixed {
+        /// The logical block.
+        lnum: u32,
+    },
+    /// A number of a logical block that is counted otherwise.
+    Space {
+        /// The logical block.
+        lnum: u32,
+        /// What is counted.
+        what: &'static str,
+        /// What the properties say.
+        found: u64,
+        /// What was counted.
+        counted: u64,
+    },
     /// A number that is counted otherwise.
     Count {
         /// The path; empty for the whole.
@@ -68,6 +94,20 @@ impl fmt::Display for Finding {
             Self::Name { path } => write!(f, "{}: a name that no path can hold", shown(path)),
             Self::Lost { inode } => write!(f, "inode {inode}: no path leads to it"),
             Self::Wrong { path, what } => write!(f, "{}: {what}", shown(path)),
+            Self::Properties { error } => write!(f, "properties of blocks: {error}"),
+            Self::Contents { error } => write!(f, "contents of a block: {error}"),
+            Self::Mixed { lnum } => {
+                write!(
+                    f,
+                    "LEB {lnum}: index nodes beside others, expected one or the other"
+                )
+            }
+            Self::Space {
+                lnum,
+                what,
+                found,
+                counted,
+            } => write!(f, "LEB {lnum}: {what}: found {found}, counted {counted}"),
             Self::Count {
                 path,
                 what,
@@ -86,17 +126,38 @@ impl report::Finding for Finding {
     fn severity(&self) -> Severity {
         match self {
             // A writer depends on them, contents do not.
-            Self::Count { .. } => Severity::Waste,
+            Self::Count { .. } | Self::Space { .. } => Severity::Waste,
             _ => Severity::Damage,
         }
+    }
+
+    fn may_lose(&self) -> bool {
+        let is_space = matches!(self, Self::Properties { .. } | Self::Mixed { .. });
+        !is_space && self.severity() == Severity::Damage
     }
 }
 
 impl Finding {
+    /// Whether a write might destroy contents that are in use.
+    pub fn endangers_writes(&self) -> bool {
+        matches!(
+            self,
+            Self::Hole { .. }
+                | Self::Properties { .. }
+                | Self::Contents { .. }
+                | Self::Mixed { .. }
+                | Self::Space { .. }
+        )
+    }
+
     /// The logical block and the byte in it where it was met.
     pub fn leb(&self) -> Option<(u32, u32)> {
         match self {
-            Self::Hole { error, .. } | Self::Unread { error, .. } => error.leb(),
+            Self::Hole { error, .. }
+            | Self::Unread { error, .. }
+            | Self::Properties { error }
+            | Self::Contents { error } => error.leb(),
+            Self::Mixed { lnum } | Self::Space { lnum, .. } => Some((*lnum, 0)),
             _ => None,
         }
     }

@@ -12,6 +12,7 @@ use crate::error::{Result, UbifsError};
 use crate::format::{Branch, Fault, Geometry, IndexNode, Key, Kind, align8};
 use crate::lebs::Lebs;
 use crate::node::{Media, kind_of};
+use crate::tree::Tree;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
@@ -26,6 +27,12 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
+    /// The least of all.
+    pub const FIRST: Self = Self {
+        key: Key::FIRST,
+        ordinal: 0,
+    };
+
     fn first(key: Key) -> Self {
         Self { key, ordinal: 0 }
     }
@@ -44,6 +51,13 @@ pub(crate) struct Hole {
     pub error: UbifsError,
 }
 
+/// Bytes of a block that nodes use, each with its padding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Use {
+    pub leaves: u64,
+    pub index: u64,
+}
+
 /// The index.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
@@ -53,6 +67,14 @@ pub(crate) struct Index {
     pub bytes: u64,
     /// Where the index nodes lie.
     pub nodes: BTreeSet<(u32, u32)>,
+    /// What the commit's nodes use of each block.
+    pub used: BTreeMap<u32, Use>,
+    /// The index nodes, and which of them changes have touched.
+    pub tree: Tree,
+    /// Nodes above the leaf that is read next.
+    above: Vec<(u32, Branch)>,
+    /// Leaves that went out of the index.
+    obsolete: Vec<Branch>,
 }
 
 /// An index node that is still to be read, and the keys that it may have.
@@ -61,6 +83,12 @@ struct Task {
     level: Option<u32>,
     from: Key,
     to: Key,
+}
+
+impl Use {
+    pub fn add_leaf(&mut self, at: Branch) {
+        self.leaves += u64::from(align8(at.len));
+    }
 }
 
 impl Index {
@@ -118,11 +146,14 @@ impl Index {
                 expected,
             )));
         }
-        self.bytes += u64::from(align8(header.len));
+        let bytes = u64::from(align8(header.len));
+        self.bytes += bytes;
+        self.used.entry(lnum).or_default().index += bytes;
         if level == 0 {
-            children.iter().for_each(|(key, at)| self.add(*key, *at));
+            self.load_leaves(task.at, &children);
             return Ok(());
         }
+        self.above.push((level, task.at));
         let ends = children.iter().skip(1).map(|(key, _)| *key);
         let ends: Vec<Key> = ends.chain([task.to]).collect();
         // The last one first: the stack gives the first one back first.
@@ -138,26 +169,97 @@ impl Index {
         Ok(())
     }
 
-    /// Adds a node, beside those with the same key.
-    pub fn add(&mut self, key: Key, at: Branch) {
+    /// Takes the children of a node of the lowest level, and the nodes above it.
+    fn load_leaves(&mut self, node: Branch, children: &[(Key, Branch)]) {
+        self.above.push((0, node));
+        for (key, at) in children {
+            self.used.entry(at.lnum).or_default().add_leaf(*at);
+            let slot = self.append(*key, *at);
+            for (level, node) in self.above.drain(..) {
+                self.tree.load(level, slot, node);
+            }
+        }
+    }
+
+    /// Leaves that went out of the index, told once.
+    pub fn take_obsolete(&mut self) -> Vec<Branch> {
+        core::mem::take(&mut self.obsolete)
+    }
+
+    /// Counts what all nodes use of each block, after a commit.
+    pub fn recount(&mut self) {
+        self.used.clear();
+        self.bytes = 0;
+        for at in self.map.values() {
+            self.used.entry(at.lnum).or_default().add_leaf(*at);
+        }
+        for at in self.tree.nodes() {
+            let bytes = u64::from(align8(at.len));
+            self.used.entry(at.lnum).or_default().index += bytes;
+            self.bytes += bytes;
+        }
+    }
+
+    /// The number of leaves.
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// The places of all leaves.
+    pub fn leaves(&self) -> impl Iterator<Item = Branch> + '_ {
+        self.map.values().copied()
+    }
+
+    /// Adds a node behind those with the same key, as it was read.
+    fn append(&mut self, key: Key, at: Branch) -> Slot {
         let last = self.nodes_of(key).next_back();
         let ordinal = last.map_or(0, |(slot, _)| slot.ordinal.saturating_add(1));
-        self.map.insert(Slot { key, ordinal }, at);
+        let slot = Slot { key, ordinal };
+        self.map.insert(slot, at);
+        slot
+    }
+
+    /// Adds a node as the one at `position` among those with the same key.
+    pub fn insert(&mut self, key: Key, position: usize, at: Branch) {
+        let old: Vec<(Slot, Branch)> = self.nodes_of(key).collect();
+        for (slot, _) in &old {
+            self.map.remove(slot);
+            self.tree.touch(*slot);
+        }
+        let mut all: Vec<Branch> = old.into_iter().map(|(_, at)| at).collect();
+        all.insert(position.min(all.len()), at);
+        for (ordinal, at) in (0..).zip(all) {
+            let slot = Slot { key, ordinal };
+            self.map.insert(slot, at);
+            self.tree.touch(slot);
+        }
     }
 
     /// Adds a node in the place of the one with the same key.
     pub fn set(&mut self, key: Key, at: Branch) {
-        self.map.insert(Slot::first(key), at);
+        self.replace(Slot::first(key), at);
     }
 
     /// Moves a slot to another place.
     pub fn replace(&mut self, slot: Slot, at: Branch) {
-        self.map.insert(slot, at);
+        let old = self.map.insert(slot, at);
+        self.obsolete.extend(old);
+        self.tree.touch(slot);
     }
 
     /// Takes a node out.
     pub fn remove(&mut self, slot: Slot) {
-        self.map.remove(&slot);
+        let old = self.map.remove(&slot);
+        self.obsolete.extend(old);
+        self.tree.touch(slot);
+    }
+
+    /// The nodes from a slot on, up to another one.
+    pub fn between(&self, from: Slot, to: Option<Slot>) -> Vec<(Slot, Branch)> {
+        use core::ops::Bound::{Excluded, Included, Unbounded};
+        let to = to.map_or(Unbounded, Excluded);
+        let nodes = self.map.range((Included(from), to));
+        nodes.map(|(slot, at)| (*slot, *at)).collect()
     }
 
     /// Takes all nodes between two keys out, both included.

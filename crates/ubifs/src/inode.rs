@@ -20,6 +20,31 @@ pub(crate) struct Inode {
     pub xattrs: (u32, u32, u32),
     pub data: Vec<u8>,
     pub attr: Attr,
+    pub flags: u32,
+    /// The sequence number of its making.
+    pub created: u64,
+    pub compressor: u16,
+}
+
+impl Inode {
+    /// The node that says all this.
+    pub fn node(&self) -> InodeNode<'_> {
+        let attr = &self.attr;
+        InodeNode {
+            inode: self.number,
+            size: self.size,
+            times: [attr.atime, attr.mtime, attr.ctime],
+            links: self.links,
+            uid: attr.uid,
+            gid: attr.gid,
+            mode: self.mode,
+            flags: self.flags,
+            xattrs: self.xattrs,
+            created: self.created,
+            compressor: self.compressor,
+            data: &self.data,
+        }
+    }
 }
 
 /// The number of an inode, as the format has it.
@@ -39,7 +64,7 @@ impl<L: Lebs> Ubifs<L> {
         let (_, bytes) = self.media.leaf(at, key)?;
         let wrong = |fault: Fault| fault.at(at.lnum, at.offs);
         let node = InodeNode::parse(bytes).map_err(wrong)?;
-        let fits = node.links > 0;
+        let fits = node.links > 0 || self.writer.orphans.contains(&number);
         Fault::unless(fits, "the links of an inode", node.links, "1 or more").map_err(wrong)?;
         let Some(kind) = node.kind() else {
             return Err(wrong(Fault::rule(
@@ -60,6 +85,9 @@ impl<L: Lebs> Ubifs<L> {
             xattrs: node.xattrs,
             data: node.data.into(),
             attr,
+            flags: node.flags,
+            created: node.created,
+            compressor: node.compressor,
         };
         Ok((inode, at))
     }
@@ -72,6 +100,13 @@ impl<L: Lebs> Ubifs<L> {
             _ => Err(Errno::NotDirectory.into()),
         }
     }
+}
+
+/// A device number as Linux's new encoding has it; nothing for numbers that it cannot have.
+pub(crate) fn device_data((major, minor): (u32, u32)) -> Option<Vec<u8>> {
+    let fits = major < 1 << 12 && minor < 1 << 20;
+    let number = minor & 0xFF | major << 8 | (minor & !0xFF) << 12;
+    fits.then(|| number.to_le_bytes().into())
 }
 
 fn attributes(node: &InodeNode<'_>, ino: Ino, kind: FileType, size: u64) -> Attr {

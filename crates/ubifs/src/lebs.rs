@@ -5,12 +5,13 @@
 
 use crate::format::Super;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 use nandlab_mtd::Mtd;
 use nandlab_sim::{Backing, BackingError};
 use nandlab_ubi::{Ubi, UbiError};
 
-/// A read that failed.
+/// An access that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LebError {
     /// Some bits are wrong; the buffer has what was read.
@@ -22,6 +23,9 @@ pub enum LebError {
     /// The bytes of the volume failed.
     #[error(transparent)]
     Bytes(#[from] BackingError),
+    /// The medium takes no changes.
+    #[error("read-only")]
+    ReadOnly,
     /// The image ends before.
     #[error("the image ends before it, at byte {0} of the volume")]
     Short(u64),
@@ -38,13 +42,45 @@ pub struct LebShape {
     pub page: Option<u32>,
 }
 
-/// Logical blocks for reading.
+/// Logical blocks. Those that are only read need no more than the first two methods.
+///
+/// Everything takes effect in the order of the calls. A power cut may tear the last write; it leaves
+/// a changed block whole, old or new; and it may bring back what an unmapped block held.
 pub trait Lebs {
     /// Their number and length.
     fn shape(&self) -> LebShape;
 
     /// Fills `buf` from a byte of a logical block on.
     fn read(&mut self, lnum: u32, offs: u32, buf: &mut [u8]) -> Result<(), LebError>;
+
+    /// Writes whole least writes where nothing was written.
+    fn write(&mut self, lnum: u32, offs: u32, bytes: &[u8]) -> Result<(), LebError> {
+        let _ = (lnum, offs, bytes);
+        Err(LebError::ReadOnly)
+    }
+
+    /// Replaces the contents of a block, whole or not at all.
+    fn change(&mut self, lnum: u32, bytes: &[u8]) -> Result<(), LebError> {
+        let _ = (lnum, bytes);
+        Err(LebError::ReadOnly)
+    }
+
+    /// Gives up the contents of a block, which reads as erased.
+    fn unmap(&mut self, lnum: u32) -> Result<(), LebError> {
+        let _ = lnum;
+        Err(LebError::ReadOnly)
+    }
+
+    /// Makes sure that an unmapped block reads as erased after a power cut, too.
+    fn map(&mut self, lnum: u32) -> Result<(), LebError> {
+        let _ = lnum;
+        Err(LebError::ReadOnly)
+    }
+
+    /// Makes everything durable that was written.
+    fn sync(&mut self) -> Result<(), LebError> {
+        Err(LebError::ReadOnly)
+    }
 }
 
 impl<L: Lebs + ?Sized> Lebs for Box<L> {
@@ -54,6 +90,26 @@ impl<L: Lebs + ?Sized> Lebs for Box<L> {
 
     fn read(&mut self, lnum: u32, offs: u32, buf: &mut [u8]) -> Result<(), LebError> {
         (**self).read(lnum, offs, buf)
+    }
+
+    fn write(&mut self, lnum: u32, offs: u32, bytes: &[u8]) -> Result<(), LebError> {
+        (**self).write(lnum, offs, bytes)
+    }
+
+    fn change(&mut self, lnum: u32, bytes: &[u8]) -> Result<(), LebError> {
+        (**self).change(lnum, bytes)
+    }
+
+    fn unmap(&mut self, lnum: u32) -> Result<(), LebError> {
+        (**self).unmap(lnum)
+    }
+
+    fn map(&mut self, lnum: u32) -> Result<(), LebError> {
+        (**self).map(lnum)
+    }
+
+    fn sync(&mut self) -> Result<(), LebError> {
+        (**self).sync()
     }
 }
 
@@ -102,6 +158,26 @@ impl<M: Mtd> Lebs for UbiLebs<M> {
             outcome => Ok(outcome?),
         }
     }
+
+    fn write(&mut self, lnum: u32, offs: u32, bytes: &[u8]) -> Result<(), LebError> {
+        Ok(self.ubi.write(self.volume, lnum, offs, bytes)?)
+    }
+
+    fn change(&mut self, lnum: u32, bytes: &[u8]) -> Result<(), LebError> {
+        Ok(self.ubi.change(self.volume, lnum, bytes)?)
+    }
+
+    fn unmap(&mut self, lnum: u32) -> Result<(), LebError> {
+        Ok(self.ubi.unmap(self.volume, lnum)?)
+    }
+
+    fn map(&mut self, lnum: u32) -> Result<(), LebError> {
+        Ok(self.ubi.map(self.volume, lnum)?)
+    }
+
+    fn sync(&mut self) -> Result<(), LebError> {
+        Ok(self.ubi.sync()?)
+    }
 }
 
 /// The bytes of a volume, one logical block behind the other, as mkfs.ubifs writes them.
@@ -130,6 +206,11 @@ impl<B: Backing> Bare<B> {
         u64::from(self.shape.leb_bytes) * u64::from(self.shape.lebs)
     }
 
+    /// The bytes.
+    pub fn into_bytes(self) -> B {
+        self.bytes
+    }
+
     /// With logical blocks of `leb_bytes`, at least `lebs` of them.
     pub fn with(bytes: B, leb_bytes: u32, lebs: u32) -> Self {
         let there = bytes.len() / u64::from(leb_bytes.max(1));
@@ -155,5 +236,28 @@ impl<B: Backing> Lebs for Bare<B> {
             return Err(LebError::Short(len));
         }
         Ok(self.bytes.read_at(at, buf)?)
+    }
+
+    fn write(&mut self, lnum: u32, offs: u32, bytes: &[u8]) -> Result<(), LebError> {
+        let at = u64::from(lnum) * u64::from(self.shape.leb_bytes) + u64::from(offs);
+        Ok(self.bytes.write_at(at, bytes)?)
+    }
+
+    fn change(&mut self, lnum: u32, bytes: &[u8]) -> Result<(), LebError> {
+        let mut whole = Vec::from(bytes);
+        whole.resize(self.shape.leb_bytes as usize, 0xFF);
+        self.write(lnum, 0, &whole)
+    }
+
+    fn unmap(&mut self, lnum: u32) -> Result<(), LebError> {
+        self.change(lnum, &[])
+    }
+
+    fn map(&mut self, _: u32) -> Result<(), LebError> {
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), LebError> {
+        Ok(self.bytes.sync()?)
     }
 }

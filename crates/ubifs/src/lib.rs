@@ -1,13 +1,14 @@
-//! UBIFS, read only, over the logical blocks of a UBI volume.
+//! UBIFS over the logical blocks of a UBI volume.
 //!
 //! *Promises.* [`Ubifs`] is a [`FileSystem`](nandlab_vfs::FileSystem) on volumes as Linux and
 //! mkfs.ubifs write them, formats 4 and 5, with each of their compressors. It shows the tree that
 //! Linux shows after a mount: the committed index with the journal replayed, and, after a power
-//! cut, with the recovery of each torn place. All of that happens in memory; nothing is ever
-//! written. The checksum of every node is compared before the node is used, those of file contents
-//! too. [`check`](Ubifs::check) reads all that is reachable. No volume, whatever its bytes, makes
-//! any of them panic, loop for ever, or take more memory than some 60 bytes for each node and a
-//! few logical blocks.
+//! cut, with the recovery of each torn place. [`Ubifs::mount`] does all of that in memory and never
+//! writes; [`Ubifs::mount_writable`] writes it, and takes all calls. [`format`](format()) makes an
+//! empty volume. The checksum of every node is compared before the node is used, those of file
+//! contents too. [`check`](Ubifs::check) reads all that is reachable, and the properties of all
+//! blocks. No volume, whatever its bytes, makes any of them panic, loop for ever, or take more
+//! memory than some 150 bytes for each node and a few logical blocks.
 //!
 //! *Works on* [`Lebs`]: a volume of UBI, or the bytes of one. *Knows nothing of* erase blocks,
 //! files or clocks.
@@ -16,18 +17,28 @@
 //! logical block; `master` and `log` lead to the last commit and to the journal; `index` holds
 //! where each node lies; `replay`, `sizes` and `orphans` bring it up to date; `mount` does all
 //! this in order; `node`, `inode`, `dir`, `file` and `xattr` read what the index points to, for
-//! `calls`; `check` goes through everything.
+//! `calls`; `lpt` holds the properties of blocks; `check` and `space` go through everything.
+//! To write: `make` begins a volume, and `ready` a mount; `names`, `contents`, `xattr` and `batch`
+//! turn calls into groups of nodes, for the heads of `journal`; `commit` writes the index of
+//! `tree`, the properties of `blocks` and `lpt_tree`, and the orphans; `collect` makes room.
 //!
-//! *Power loss.* None: it changes nothing.
+//! *Power loss.* A call is one group of nodes, which is there or not; contents are written block by
+//! block. What was fsynced or synced is there. Linux's rules of recovery hold, and a torn write may
+//! read as erased.
 
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod batch;
+mod blocks;
 mod calls;
 mod check;
+mod collect;
+mod commit;
 mod compress;
+mod contents;
 mod dir;
 mod error;
 mod file;
@@ -35,22 +46,34 @@ mod finding;
 pub mod format;
 mod index;
 mod inode;
+mod journal;
 mod lebs;
 mod log;
+mod lpt;
+mod lpt_tree;
+mod make;
 mod master;
 mod mount;
+mod names;
 mod node;
 mod orphans;
+mod ready;
 mod replay;
 mod scan;
 mod sizes;
+mod space;
+mod tree;
+mod volume;
+mod writer;
 mod xattr;
 
 pub use check::Totals;
 pub use error::UbifsError;
 pub use finding::Finding;
 pub use lebs::{Bare, LebError, LebShape, Lebs, UbiLebs};
+pub use make::{Format, format};
 pub use mount::{Journal, Ubifs};
+pub use volume::UbifsVolume;
 
 /// Bytes of the volume that begins with `head`, if a sound superblock does.
 pub fn declared_bytes(head: &[u8]) -> Option<u64> {

@@ -23,6 +23,10 @@ pub(crate) struct Log {
     /// The number of the commit that the log begins with.
     started: Option<u64>,
     known: BTreeMap<u32, Ref>,
+    /// The blocks that were read: their numbers and the ends of their nodes.
+    pub blocks: Vec<(u32, u32)>,
+    /// The greatest sequence number.
+    pub sqnum: u64,
 }
 
 impl Log {
@@ -96,6 +100,7 @@ impl Log {
         if first.header.sqnum < started {
             return Ok(false);
         }
+        self.blocks.push((lnum, scanned.used));
         if first.offs != 0 {
             let what = "the place of the first node of the log";
             return wrong(first.offs, Fault::value(what, first.offs, 0u32));
@@ -109,6 +114,7 @@ impl Log {
                     Fault::rule(what, sqnum, "one behind the commit's"),
                 );
             }
+            self.sqnum = self.sqnum.max(sqnum);
             match node.header.kind {
                 Kind::Ref => {
                     let one = Ref::parse(&bytes[node.offs as usize..][..64]);
@@ -172,7 +178,7 @@ impl Log {
     }
 }
 
-fn next(lnum: u32, here: &Geometry) -> u32 {
+pub(crate) fn next(lnum: u32, here: &Geometry) -> u32 {
     match lnum + 1 {
         next if next < here.lpt_first() => next,
         _ => here.log_first(),

@@ -14,6 +14,8 @@ use alloc::vec::Vec;
 /// The master node, and whether a power cut left the pair in disorder.
 pub(crate) struct Chosen {
     pub master: Master,
+    /// Where it lies in its block.
+    pub offs: u32,
     pub is_recovered: bool,
 }
 
@@ -47,12 +49,14 @@ pub(crate) fn find<L: Lebs>(media: &mut Media<L>) -> Result<Chosen> {
     let first = media.leb(FIRST)?;
     let second = media.leb(SECOND)?;
     let chosen = match in_order(&first, &second, &here) {
-        Some(master) => Chosen {
+        Some((master, offs)) => Chosen {
             master,
+            offs,
             is_recovered: false,
         },
         None => Chosen {
             master: recover(&first, &second, &here)?,
+            offs: 0,
             is_recovered: true,
         },
     };
@@ -62,7 +66,7 @@ pub(crate) fn find<L: Lebs>(media: &mut Media<L>) -> Result<Chosen> {
 }
 
 /// The last node of both blocks, if no cut has left a trace.
-fn in_order(first: &[u8], second: &[u8], here: &Geometry) -> Option<Master> {
+fn in_order(first: &[u8], second: &[u8], here: &Geometry) -> Option<(Master, u32)> {
     let last = |bytes, lnum| {
         let scanned = scan::clean(bytes, lnum, 0, here).ok()?;
         let nodes = scanned.nodes;
@@ -77,7 +81,10 @@ fn in_order(first: &[u8], second: &[u8], here: &Geometry) -> Option<Master> {
         && one.offs == other.offs
         && bytes[24..296] == other_bytes[24..296]
         && bytes[360..] == other_bytes[360..];
-    same.then(|| Master::parse(bytes, one.header.sqnum))
+    same.then(|| {
+        let newest = one.header.sqnum.max(other.header.sqnum);
+        (Master::parse(bytes, newest), one.offs)
+    })
 }
 
 /// The node at a place, if a sound master node lies there.

@@ -8,9 +8,12 @@ use crate::index::Index;
 use crate::lebs::Lebs;
 use crate::log::Log;
 use crate::node::Media;
+use crate::replay::Bud;
 use crate::sizes::Sizes;
+use crate::writer::Writer;
 use crate::{master, orphans, replay};
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use nandlab_vfs::{FileType, Gate, Gated, Ino};
 
 /// What a mount found in the journal.
@@ -38,12 +41,26 @@ pub struct Ubifs<L> {
     /// Sizes of files whose inodes tell of less.
     pub(crate) sizes: BTreeMap<u32, u64>,
     pub(crate) journal: Journal,
+    /// The parts of the journal.
+    pub(crate) buds: Vec<Bud>,
+    pub(crate) writer: Writer,
     /// The greatest inode number of the commit and of the journal.
     pub(crate) highest_inode: u64,
     pub(crate) gate: Gate<UbifsError>,
     pub(crate) unpacker: Unpacker,
     /// The block of a file that was read last.
     pub(crate) cursor: Option<Block>,
+}
+
+/// What a mount found that only a writer needs.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// The greatest sequence number.
+    pub sqnum: u64,
+    /// Where the pair of master nodes lies, unless it was recovered.
+    pub master_offs: u32,
+    /// The blocks of the log, and where their nodes end.
+    pub log: Vec<(u32, u32)>,
 }
 
 impl<L> core::fmt::Debug for Ubifs<L> {
@@ -58,6 +75,11 @@ impl<L> core::fmt::Debug for Ubifs<L> {
 impl<L: Lebs> Ubifs<L> {
     /// Mounts a volume. Parts of its index that cannot be read fail when they are asked for.
     pub fn mount(lebs: L) -> Result<Self> {
+        Ok(Self::read(lebs)?.0)
+    }
+
+    /// Mounts a volume. Returns what a writer has to know beside it.
+    pub(crate) fn read(lebs: L) -> Result<(Self, Found)> {
         let mut media = Media::new(lebs)?;
         let chosen = master::find(&mut media)?;
         let master = chosen.master;
@@ -69,13 +91,20 @@ impl<L: Lebs> Ubifs<L> {
             ..Journal::default()
         };
         let log = Log::read(&mut media, &master, in_use)?;
-        let steps = replay::read(&mut media, &log, in_use)?;
+        let mut buds = Vec::new();
+        let steps = replay::read(&mut media, &log, in_use, &mut buds)?;
         journal.parts = log.buds.len() as u32;
         journal.nodes = steps.len() as u64;
         let mut sizes = Sizes::default();
         replay::apply(&mut media, &mut index, &steps, &mut sizes)?;
         let newest = steps.iter().map(|step| u64::from(step.key.inode())).max();
         let highest_inode = master.highest_inode.max(newest.unwrap_or(0));
+        let last = steps.last().map_or(0, |step| step.sqnum);
+        let found = Found {
+            sqnum: last.max(log.sqnum).max(master.sqnum),
+            master_offs: chosen.offs,
+            log: log.blocks,
+        };
         drop(steps);
         let mut raised = BTreeMap::new();
         if in_use {
@@ -91,13 +120,15 @@ impl<L: Lebs> Ubifs<L> {
             index,
             sizes: raised,
             journal,
+            buds,
+            writer: Writer::default(),
             highest_inode,
             gate: Gate::new(true),
             unpacker: Unpacker::default(),
             cursor: None,
         };
         fs.check_root()?;
-        Ok(fs)
+        Ok((fs, found))
     }
 
     fn check_root(&mut self) -> Result<()> {

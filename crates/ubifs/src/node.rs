@@ -2,7 +2,7 @@
 
 use crate::error::{Result, UbifsError};
 use crate::format::{self, Branch, Fault, Geometry, Header, Key, Kind, Super};
-use crate::lebs::{LebError, Lebs};
+use crate::lebs::{LebError, LebShape, Lebs};
 use alloc::{vec, vec::Vec};
 
 /// The medium, with what is needed to read nodes.
@@ -10,6 +10,34 @@ pub(crate) struct Media<L> {
     lebs: L,
     pub head: Super,
     node: Vec<u8>,
+    /// What the heads of the journal have not written yet.
+    pub heads: [Option<Buffer>; 3],
+}
+
+/// A head of the journal: where it writes next, and what waits for that.
+#[derive(Clone, Debug)]
+pub(crate) struct Buffer {
+    pub lnum: u32,
+    pub offs: u32,
+    pub bytes: Vec<u8>,
+}
+
+impl Buffer {
+    /// Where the next node begins.
+    pub fn end(&self) -> u32 {
+        self.offs + self.bytes.len() as u32
+    }
+
+    /// Shows what waits in a part of the medium that was read.
+    fn overlay(&self, lnum: u32, offs: u32, buf: &mut [u8]) {
+        let end = offs + buf.len() as u32;
+        let from = self.offs.max(offs);
+        let to = self.end().min(end);
+        if self.lnum == lnum && from < to {
+            let waiting = &self.bytes[(from - self.offs) as usize..(to - self.offs) as usize];
+            buf[(from - offs) as usize..(to - offs) as usize].copy_from_slice(waiting);
+        }
+    }
 }
 
 impl<L: Lebs> Media<L> {
@@ -19,11 +47,68 @@ impl<L: Lebs> Media<L> {
         let mut node = vec![0; Super::BYTES];
         read(&mut lebs, 0, 0, &mut node)?;
         let head = Super::parse(&node, shape.leb_bytes, shape.lebs, shape.page)?;
-        Ok(Self { lebs, head, node })
+        Ok(Self::with(lebs, head))
+    }
+
+    /// With a superblock that is already known.
+    pub fn with(lebs: L, head: Super) -> Self {
+        Self {
+            lebs,
+            head,
+            node: Vec::new(),
+            heads: [None, None, None],
+        }
+    }
+
+    pub fn write(&mut self, lnum: u32, offs: u32, bytes: &[u8]) -> Result<()> {
+        let outcome = self.lebs.write(lnum, offs, bytes);
+        outcome.map_err(|error| UbifsError::Write { lnum, offs, error })
+    }
+
+    pub fn change(&mut self, lnum: u32, bytes: &[u8]) -> Result<()> {
+        let outcome = self.lebs.change(lnum, bytes);
+        outcome.map_err(|error| UbifsError::Write {
+            lnum,
+            offs: 0,
+            error,
+        })
+    }
+
+    pub fn unmap(&mut self, lnum: u32) -> Result<()> {
+        let outcome = self.lebs.unmap(lnum);
+        outcome.map_err(|error| UbifsError::Write {
+            lnum,
+            offs: 0,
+            error,
+        })
+    }
+
+    /// Gives a block that may hold garbage fresh room.
+    pub fn renew(&mut self, lnum: u32) -> Result<()> {
+        self.unmap(lnum)?;
+        let outcome = self.lebs.map(lnum);
+        outcome.map_err(|error| UbifsError::Write {
+            lnum,
+            offs: 0,
+            error,
+        })
+    }
+
+    pub fn sync(&mut self) -> Result<()> {
+        let outcome = self.lebs.sync();
+        outcome.map_err(|error| UbifsError::Write {
+            lnum: 0,
+            offs: 0,
+            error,
+        })
     }
 
     pub fn into_lebs(self) -> L {
         self.lebs
+    }
+
+    pub fn shape(&self) -> LebShape {
+        self.lebs.shape()
     }
 
     pub fn geometry(&self) -> Geometry {
@@ -32,7 +117,10 @@ impl<L: Lebs> Media<L> {
 
     /// Fills `buf`. Bits beyond correction are no error: checksums tell what is sound.
     pub fn read(&mut self, lnum: u32, offs: u32, buf: &mut [u8]) -> Result<()> {
-        read(&mut self.lebs, lnum, offs, buf)
+        read(&mut self.lebs, lnum, offs, buf)?;
+        let heads = self.heads.iter().flatten();
+        heads.for_each(|head| head.overlay(lnum, offs, buf));
+        Ok(())
     }
 
     /// A whole logical block.
@@ -52,8 +140,11 @@ impl<L: Lebs> Media<L> {
         let expected = "one that its type may have";
         Fault::unless(fits, "the length of a node in the index", len, expected)
             .map_err(|fault| fault.at(lnum, offs))?;
-        self.node.resize(len as usize, 0);
-        read(&mut self.lebs, lnum, offs, &mut self.node)?;
+        let mut bytes = core::mem::take(&mut self.node);
+        bytes.resize(len as usize, 0);
+        let outcome = self.read(lnum, offs, &mut bytes);
+        self.node = bytes;
+        outcome?;
         let wrong = |fault: Fault| fault.at(lnum, offs);
         let (header, bytes) = format::node(&self.node, leb, fanout).map_err(wrong)?;
         if header.kind != kind {

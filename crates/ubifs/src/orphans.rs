@@ -3,13 +3,19 @@
 //! *Power loss.* The last write of a block may be torn. Blocks of older commits may lie behind
 //! those of newer ones (`fs/ubifs/orphan.c`).
 
+use crate::batch::Batch;
 use crate::error::Result;
-use crate::format::{Fault, InodeNode, Key, Kind, Orphans};
+use crate::format::draft::{append, pad};
+use crate::format::{Fault, Group, InodeNode, Key, Kind, NO_ORPHANS, Orphans, orphans};
 use crate::index::Index;
+use crate::journal::Head;
 use crate::lebs::Lebs;
+use crate::mount::Ubifs;
 use crate::node::Media;
 use crate::replay::remove_inode;
 use crate::scan::{self, Ends, Scanned};
+use alloc::vec::Vec;
+use nandlab_vfs::Errno;
 
 /// Takes the orphans of the last commits out of the index. Returns their number.
 pub(crate) fn kill<L: Lebs>(media: &mut Media<L>, index: &mut Index) -> Result<u64> {
@@ -88,5 +94,76 @@ impl Walk {
             self.killed += 1;
         }
         Ok(())
+    }
+}
+
+impl<L: Lebs> Ubifs<L> {
+    /// Writes the inodes without names that callers still refer to. The list is short, and written
+    /// whole at each commit.
+    pub(crate) fn write_orphans(&mut self) -> Result<()> {
+        let here = self.media.geometry();
+        let all: Vec<u32> = self.writer.orphans.iter().copied().collect();
+        if all.is_empty() {
+            return Ok(());
+        }
+        let most = (here.leb as usize - 32) / 8;
+        let lists: Vec<&[u32]> = all.chunks(most).collect();
+        if lists.len() > here.orphan_lebs as usize {
+            return Err(Errno::NoSpace.into());
+        }
+        for (lnum, list) in (here.orphan_first()..).zip(&lists) {
+            let is_last = lnum + 1 == here.orphan_first() + lists.len() as u32;
+            let node = orphans(self.master.commit, is_last, list);
+            let sqnum = self.next_sqnum();
+            let mut bytes = Vec::new();
+            append(&mut bytes, &node.seal(sqnum, Group::None));
+            pad(&mut bytes, here.min_io);
+            self.media.change(lnum, &bytes)?;
+        }
+        let behind = here.orphan_first() + lists.len() as u32..here.main_first();
+        behind
+            .into_iter()
+            .try_for_each(|lnum| self.media.unmap(lnum))
+    }
+
+    /// Whether one more inode without a name would be too many.
+    pub(crate) fn has_room_for_orphan(&self) -> bool {
+        let here = self.media.geometry();
+        let most = u64::from((here.leb - 32) / 8) * u64::from(here.orphan_lebs);
+        (self.writer.orphans.len() as u64) < most
+    }
+
+    /// Removes an inode without a name that nobody refers to any more.
+    pub(crate) fn bury(&mut self, number: u32) -> Result<()> {
+        let inode = self.stored(number)?;
+        let mut batch = Batch::default();
+        batch.inode(&inode);
+        self.removing(|fs| fs.run(Head::Base, batch))
+    }
+
+    /// Ends writing: everything is committed, and the volume marked as not in use.
+    pub(crate) fn retire(&mut self) -> Result<()> {
+        self.writer.references.clear();
+        let orphans = self.writer.orphans.clone();
+        orphans
+            .into_iter()
+            .try_for_each(|number| self.bury(number))?;
+        self.commit()?;
+        self.write_master(NO_ORPHANS)
+    }
+
+    /// Bytes that files may still take, without those that the index may need.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        if !self.gate.is_writable() {
+            return 0;
+        }
+        let here = self.media.geometry();
+        let blocks = self.writer.blocks.all();
+        let usable = blocks.filter(|(_, props)| !props.is_index);
+        let bytes: u64 = usable
+            .map(|(_, props)| u64::from(props.free + props.dirty))
+            .sum();
+        let kept = u64::from(self.spare_blocks() + 4) * u64::from(here.leb);
+        bytes.saturating_sub(kept)
     }
 }

@@ -37,13 +37,32 @@ pub(crate) struct Step {
     change: Change,
 }
 
-/// The nodes of the journal, by their sequence numbers.
-pub(crate) fn read<L: Lebs>(media: &mut Media<L>, log: &Log, in_use: bool) -> Result<Vec<Step>> {
+/// A part of the journal, and the byte behind its last node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bud {
+    pub at: Ref,
+    pub used: u32,
+    pub may_tear: bool,
+}
+
+/// The nodes of the journal, by their sequence numbers. Adds the parts to `buds`.
+pub(crate) fn read<L: Lebs>(
+    media: &mut Media<L>,
+    log: &Log,
+    in_use: bool,
+    buds: &mut Vec<Bud>,
+) -> Result<Vec<Step>> {
     let mut steps = Vec::new();
     for (index, bud) in log.buds.iter().enumerate() {
         let may_tear = in_use && is_last(media, log, index)?;
         let bytes = media.leb(bud.lnum)?;
         let scanned = scan_bud(&bytes, bud, &media.geometry(), may_tear)?;
+        let used = scanned.used;
+        buds.push(Bud {
+            at: *bud,
+            used,
+            may_tear,
+        });
         for node in scanned.nodes {
             if let Some(step) = step(&bytes, bud.lnum, node)? {
                 steps.push(step);
@@ -214,15 +233,38 @@ fn entry<L: Lebs>(
                 index.remove(slot);
             }
             if !is_gone {
-                index.add(step.key, step.at);
+                insert(media, index, step.key, name, step.at)?;
             }
         }
     }
     Ok(())
 }
 
+/// Adds a name behind the lesser ones with the same hash. A node that is gone has no name.
+pub(crate) fn insert<L: Lebs>(
+    media: &mut Media<L>,
+    index: &mut Index,
+    key: Key,
+    name: &[u8],
+    at: Branch,
+) -> Result<()> {
+    let all: Vec<_> = index.nodes_of(key).collect();
+    let mut position = 0;
+    for (_, at) in all {
+        let kind = crate::node::kind_of(key);
+        let is_less = match media.leaf(at, key) {
+            Ok((_, bytes)) => Entry::parse(bytes, kind).is_ok_and(|entry| entry.name < name),
+            Err(error @ crate::UbifsError::Medium { .. }) => return Err(error),
+            Err(_) => true,
+        };
+        position += usize::from(is_less);
+    }
+    index.insert(key, position, at);
+    Ok(())
+}
+
 /// Returns the slot with that name, and a slot with its hash whose node is gone.
-fn find<L: Lebs>(
+pub(crate) fn find<L: Lebs>(
     media: &mut Media<L>,
     index: &Index,
     key: Key,

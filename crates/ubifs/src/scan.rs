@@ -23,6 +23,8 @@ pub(crate) struct Found {
 pub(crate) struct Scanned {
     pub nodes: Vec<Found>,
     pub end: u32,
+    /// The end of the last node or padding, not rounded to a whole write.
+    pub used: u32,
 }
 
 /// What lies at a place.
@@ -97,6 +99,7 @@ fn walk(bytes: &[u8], from: u32, here: &Geometry) -> (Scanned, Seen) {
     let mut scanned = Scanned {
         nodes: Vec::new(),
         end: from,
+        used: from,
     };
     while scanned.end + 8 <= here.leb {
         match look(bytes, scanned.end, here) {
@@ -120,7 +123,9 @@ fn erased_bytes(bytes: &[u8]) -> u64 {
 /// The nodes of a block that no power cut has torn.
 pub(crate) fn clean(bytes: &[u8], lnum: u32, from: u32, here: &Geometry) -> Result<Scanned> {
     let (scanned, seen) = walk(bytes, from, here);
+    let mut scanned = scanned;
     let end = scanned.end;
+    scanned.used = end;
     match seen {
         Seen::Garbage(fault) | Seen::Corrupt(fault) => return Err(fault.at(lnum, end)),
         _ => {}
@@ -196,6 +201,7 @@ pub(crate) fn torn(
         Ends::Grouped => scanned.drop_while(|node| node.header.group == Group::Inside),
         Ends::Moved => scanned.drop_beyond(unit),
     }
+    scanned.used = scanned.end;
     scanned.end = scanned.end.next_multiple_of(here.min_io).min(here.leb);
     Ok(scanned)
 }

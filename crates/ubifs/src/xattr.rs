@@ -1,17 +1,42 @@
 //! Extended attributes: entries like those of a directory, and an inode for each value.
 
-use crate::error::Result;
-use crate::format::{Fault, Key, KeyKind};
-use crate::inode;
+use crate::batch::Batch;
+use crate::error::{Result, UbifsError};
+use crate::format::{Fault, INLINE_MAX, Key, KeyKind, NAME_MAX, XATTR_NAMES_MAX, align8};
+use crate::inode::{self, Inode};
+use crate::journal::Head;
 use crate::lebs::Lebs;
 use crate::mount::Ubifs;
+use crate::names::entry_bytes;
 use alloc::vec::Vec;
-use nandlab_vfs::Ino;
+use nandlab_vfs::{Errno, FileType, Ino, SetXattr, Time};
+
+/// The names that Linux takes begin with these.
+const SPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+/// An inode that holds the value of an attribute.
+const IS_XATTR: u32 = 0x20;
+
+fn check_name(name: &[u8]) -> Result<()> {
+    let is_known = |space: &&[u8]| name.len() > space.len() && name.starts_with(space);
+    match name.len() {
+        len if len > NAME_MAX => Err(Errno::Range.into()),
+        _ if SPACES.iter().any(is_known) => Ok(()),
+        _ => Err(Errno::NotSupported.into()),
+    }
+}
+
+/// Bytes that the inode of a value takes.
+fn value_bytes(value: &[u8]) -> u32 {
+    align8(161 + value.len() as u32)
+}
 
 impl<L: Lebs> Ubifs<L> {
     /// The value of an attribute.
     pub(crate) fn xattr(&mut self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
         let (host, _) = self.inode(ino)?;
+        if self.gate.is_writable() {
+            check_name(name)?;
+        }
         let entry = self.find(host.number, KeyKind::Xent, name)?;
         self.xattr_value(entry.inode)
     }
@@ -38,5 +63,95 @@ impl<L: Lebs> Ubifs<L> {
         let slots: Vec<_> = self.index.range(from, to).collect();
         let names = slots.into_iter().map(|(slot, at)| self.entry(slot, at));
         names.map(|entry| Ok(entry?.name)).collect()
+    }
+
+    /// Sets an attribute.
+    pub(crate) fn set_xattr(
+        &mut self,
+        number: u32,
+        name: &[u8],
+        value: &[u8],
+        expect: SetXattr,
+        now: Time,
+    ) -> Result<()> {
+        let mut host = self.stored(number)?;
+        check_name(name)?;
+        if value.len() > INLINE_MAX as usize {
+            return Err(Errno::TooBig.into());
+        }
+        let old = match self.find(number, KeyKind::Xent, name) {
+            Ok(entry) => Some(self.stored(entry.inode)?),
+            Err(UbifsError::Call(Errno::NoData)) => None,
+            Err(error) => return Err(error),
+        };
+        match (expect, &old) {
+            (SetXattr::Create, Some(_)) => return Err(Errno::Exists.into()),
+            (SetXattr::Replace, None) => return Err(Errno::NoData.into()),
+            _ => {}
+        }
+        host.attr.ctime = now;
+        match old {
+            Some(old) => self.change_xattr(host, old, value),
+            None => self.add_xattr(host, name, value, now),
+        }
+    }
+
+    fn change_xattr(&mut self, mut host: Inode, mut inode: Inode, value: &[u8]) -> Result<()> {
+        host.xattrs.1 = host.xattrs.1 + value_bytes(value) - value_bytes(&inode.data);
+        inode.set_value(value);
+        let mut batch = Batch::default();
+        batch.inode(&host);
+        batch.inode(&inode);
+        self.run(Head::Base, batch)
+    }
+
+    fn add_xattr(&mut self, mut host: Inode, name: &[u8], value: &[u8], now: Time) -> Result<()> {
+        let (count, bytes, names) = host.xattrs;
+        let names = names + name.len() as u32;
+        if u64::from(names) + u64::from(count + 1) > XATTR_NAMES_MAX {
+            return Err(Errno::NoSpace.into());
+        }
+        let bytes = bytes + entry_bytes(name) + value_bytes(value);
+        host.xattrs = (count + 1, bytes, names);
+        let number = self.new_number()?;
+        let mut inode = self.fresh(number, FileType::File, 0o777, now);
+        inode.compressor = 0;
+        inode.flags = IS_XATTR | host.flags & 0x01;
+        inode.set_value(value);
+        let mut batch = Batch::default();
+        self.any_entry(&mut batch, (host.number, KeyKind::Xent), name, number, 0);
+        batch.inode(&inode);
+        batch.inode(&host);
+        self.run(Head::Base, batch)
+    }
+
+    /// Removes an attribute.
+    pub(crate) fn remove_xattr(&mut self, number: u32, name: &[u8], now: Time) -> Result<()> {
+        let mut host = self.stored(number)?;
+        check_name(name)?;
+        let entry = self.find(number, KeyKind::Xent, name)?;
+        let mut inode = self.stored(entry.inode)?;
+        let (count, bytes, names) = host.xattrs;
+        let gone = entry_bytes(name) + value_bytes(&inode.data);
+        host.xattrs = (
+            count.saturating_sub(1),
+            bytes.saturating_sub(gone),
+            names.saturating_sub(name.len() as u32),
+        );
+        host.attr.ctime = now;
+        inode.links = 0;
+        inode.set_value(&[]);
+        let mut batch = Batch::default();
+        self.any_entry(&mut batch, (number, KeyKind::Xent), name, 0, 0);
+        batch.inode(&inode);
+        batch.inode(&host);
+        self.removing(|fs| fs.run(Head::Base, batch))
+    }
+}
+
+impl Inode {
+    fn set_value(&mut self, value: &[u8]) {
+        self.data = value.into();
+        self.size = value.len() as u64;
     }
 }

@@ -1,17 +1,18 @@
-//! UBIFS in a file and in volumes of UBI: everything in it comes out, and nothing goes in.
+//! UBIFS in a file and in volumes of UBI: everything in it comes out, and trees go in.
 //!
 //! Needs mtd-utils; fails saying so.
 
 use crate::common::{differences, extracted, held};
-use nandlab_image::ImageError;
 use nandlab_image::check::{Severity, Verdict, check};
 use nandlab_image::edit::edit;
+use nandlab_image::make::{Format, Making, make};
 use nandlab_image::tree::{Entry, Node};
 use nandlab_image::ubinize::{Device, ubinize};
 use nandlab_image::volume::{Access, Layer, Opening, Volume};
+use nandlab_image::{ImageError, Shown};
 use nandlab_testkit::host;
 use nandlab_testkit::tools::{command, printed, text};
-use nandlab_vfs::Ino;
+use nandlab_vfs::{Caller, Errno, Ino, NewNode, Time};
 use std::fs;
 use std::path::Path;
 
@@ -62,8 +63,7 @@ fn assert_holds(image: &Path, scratch: &Path, opening: &Opening) {
     let fs = volume.fs().unwrap();
     host::compare(fs, Ino::ROOT, &scratch.join("tree"), &[]);
     let checked = check(&mut volume).unwrap();
-    // A check does not look at what counts free space, and says so.
-    assert_eq!(checked.verdict(), Verdict::NotLookedAt, "{checked:?}");
+    assert_eq!(checked.verdict(), Verdict::Sound, "{checked:?}");
     // UBI notes that blocks are to be added.
     assert!(checked.worst() <= Some(Severity::Note), "{checked:?}");
 }
@@ -130,21 +130,99 @@ fn an_archive_of_it_has_its_links_and_its_holes() {
     assert_eq!(differences(&found, &again), "");
 }
 
+/// Makes `image` of the host's tree in `tree`.
+fn created(scratch: &Path, (page, _, leb): (u32, u32, u32), compressor: u16, size: Option<u64>) {
+    let choices = nandlab_ubifs::Format {
+        page: Some(page),
+        compressor,
+        version: 4 + u32::from(compressor % 2),
+        ..Default::default()
+    };
+    let making = Making {
+        format: Format::Ubifs { choices, leb },
+        size,
+        lossy: false,
+        threads: 2,
+        progress: &mut |_| {},
+    };
+    let tree = nandlab_image::source::read(&scratch.join("tree"), None, &Opening::default());
+    let made = make(tree.unwrap(), making, &scratch.join("image")).unwrap();
+    assert!(made.losses.is_empty(), "{:?}", made.losses);
+}
+
 #[test]
-fn an_edit_is_refused_by_the_name_of_the_format() {
+fn a_tree_is_made_an_image_and_the_contents_of_a_volume() {
     let scratch = tempfile::tempdir().unwrap();
+    let tree = scratch.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    host::tree(&tree);
+    let image = scratch.path().join("image");
+    let ubi = scratch.path().join("ubi");
+    for (shape, compressor) in SHAPES.into_iter().zip(0..) {
+        created(scratch.path(), shape, compressor, None);
+        assert_holds(&image, scratch.path(), &Opening::default());
+        let bytes = fs::read(&image).unwrap();
+        created(scratch.path(), shape, compressor, None);
+        assert!(
+            bytes == fs::read(&image).unwrap(),
+            "not the same bytes again"
+        );
+        in_ubi(scratch.path(), shape, &ubi);
+        assert_holds(&ubi, scratch.path(), &Opening::default());
+    }
+    let size = 200 * u64::from(SHAPES[1].2);
+    created(scratch.path(), SHAPES[1], 3, Some(size));
+    assert_eq!(fs::metadata(&image).unwrap().len(), size);
+    assert_holds(&image, scratch.path(), &Opening::default());
+}
+
+#[test]
+fn an_edit_changes_an_image_of_ours_and_leaves_a_full_one_as_it_is() {
+    let scratch = tempfile::tempdir().unwrap();
+    let image = scratch.path().join("image");
     packed(scratch.path(), SHAPES[1], "lzo");
+    let before = fs::read(&image).unwrap();
+    let now = Time::new(1_700_000_000);
+    let long = nandlab_testkit::files::bytes(5, 4 << 20);
+    let refused = edit(&image, &Opening::default(), 0, |volume| {
+        let fs = volume.fs()?;
+        let made = fs.create(Ino::ROOT, b"long", NewNode::File, 0o644, Caller::root(now));
+        let written = made.and_then(|made| fs.write(made.ino, 0, &long, now));
+        match written {
+            Ok(count) if count == long.len() => Ok(()),
+            _ => Err(ImageError::Call {
+                path: Shown::path(b"long"),
+                error: Errno::NoSpace,
+                why: String::new(),
+            }),
+        }
+    });
+    assert!(refused.unwrap_err().to_string().contains("no space left"));
+    assert!(before == fs::read(&image).unwrap());
+    created(scratch.path(), SHAPES[1], 1, None);
     in_ubi(scratch.path(), SHAPES[1], &scratch.path().join("ubi"));
+    let put = scratch.path().join("tree/put");
+    fs::write(&put, "new contents").unwrap();
+    let when = std::time::UNIX_EPOCH + std::time::Duration::from_secs(now.secs as u64);
+    fs::File::options()
+        .write(true)
+        .open(&put)
+        .unwrap()
+        .set_modified(when)
+        .unwrap();
     for name in ["image", "ubi"] {
         let image = scratch.path().join(name);
-        let before = fs::read(&image).unwrap();
-        let refused = edit(&image, &Opening::default(), 0, |_| Ok(()));
-        let reported = refused.unwrap_err().to_string();
-        assert!(
-            reported.starts_with("UBIFS: it is only read here; extract it"),
-            "{name}: {reported}"
-        );
-        assert!(before == fs::read(&image).unwrap(), "{name}");
+        edit(&image, &Opening::default(), 0, |volume| {
+            let fs = volume.fs()?;
+            let by = Caller::root(now);
+            let made = fs
+                .create(Ino::ROOT, b"put", NewNode::File, 0o644, by)
+                .unwrap();
+            fs.write(made.ino, 0, b"new contents", now).unwrap();
+            Ok(())
+        })
+        .unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_holds(&image, scratch.path(), &Opening::default());
     }
 }
 

@@ -57,6 +57,37 @@ pub struct Args {
     jffs2: Jffs2,
     #[command(flatten)]
     ext: Ext,
+    #[command(flatten)]
+    ubifs: Ubifs,
+}
+
+/// Of UBIFS only. The image is the contents of a UBI volume; `nandlab image ubinize` makes a flash of it.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "UBIFS")]
+struct Ubifs {
+    /// Bytes of a logical erase block: an erase block without UBI's headers
+    #[arg(long, value_parser = size, default_value = "126976")]
+    leb: u64,
+    /// Bytes that are written at once: the flash's page
+    #[arg(long, value_parser = size, default_value = "2048")]
+    min_io: u64,
+    /// Logical erase blocks that the volume may grow to [default: eight times those of the image]
+    #[arg(long, value_name = "COUNT")]
+    max_lebs: Option<u32>,
+    /// The compressor of contents
+    #[arg(long, value_enum, default_value = "lzo")]
+    compressor: Compressor,
+    /// The version of the format: 4, or 5 with double hashes
+    #[arg(long, value_parser = clap::value_parser!(u32).range(4..=5), default_value = "4")]
+    format_version: u32,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Compressor {
+    None,
+    Lzo,
+    Zlib,
+    Zstd,
 }
 
 /// Of ext2 and ext3 only.
@@ -117,6 +148,7 @@ enum Kind {
     Ext3,
     F2fs,
     Fat,
+    Ubifs,
 }
 
 fn owner(text: &str) -> Result<(u32, u32), String> {
@@ -242,6 +274,7 @@ impl Args {
                 now,
                 ..Default::default()
             }),
+            Kind::Ubifs => self.ubifs.format(now)?,
             Kind::Fat => {
                 let label = self.label.clone().map(String::into_bytes);
                 Format::Fat(nandlab_fat::Format {
@@ -250,6 +283,37 @@ impl Args {
                     ..Default::default()
                 })
             }
+        })
+    }
+}
+
+impl Ubifs {
+    fn format(&self, now: Time) -> Result<Format, Failure> {
+        let choice = |what, found: u64, expected: &str| ImageError::Choice {
+            what,
+            found: found.to_string(),
+            expected: expected.into(),
+        };
+        let fits = (8..=1 << 16).contains(&self.min_io) && self.min_io.is_power_of_two();
+        if !fits {
+            let expected = "a power of two, 8 bytes to 64 KiB";
+            return Err(choice("--min-io", self.min_io, expected).into());
+        }
+        if !(15 << 10..=2 << 20).contains(&self.leb) || !self.leb.is_multiple_of(self.min_io) {
+            let expected = "whole writes of --min-io bytes, 15 KiB to 2 MiB";
+            return Err(choice("--leb", self.leb, expected).into());
+        }
+        let choices = nandlab_ubifs::Format {
+            version: self.format_version,
+            compressor: self.compressor as u16,
+            page: Some(self.min_io as u32),
+            lebs_max: self.max_lebs,
+            now,
+            ..Default::default()
+        };
+        Ok(Format::Ubifs {
+            choices,
+            leb: self.leb as u32,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Entries of directories and of attributes, and index nodes. All of them are sound nodes of their
 //! types.
 
-use super::{Fault, Key, Kind, NAME_MAX, le16, le32, le64};
+use super::{Draft, Fault, Key, Kind, NAME_MAX, le16, le32, le64};
 use nandlab_vfs::FileType;
 
 /// An entry of a directory, or of the attributes of an inode.
@@ -31,7 +31,31 @@ pub fn kind_of_entry(number: u8) -> Option<FileType> {
     })
 }
 
+/// The number that an entry has for a type.
+pub fn number_of_kind(kind: FileType) -> u8 {
+    (0..7)
+        .find(|number| kind_of_entry(*number) == Some(kind))
+        .unwrap_or(0)
+}
+
 impl<'a> Entry<'a> {
+    /// The node with its header still to be completed. `cookie` tells apart names with the same
+    /// hash, where the format has double hashes.
+    pub(crate) fn draft(&self, cookie: u32) -> Draft {
+        let kind = match self.key.kind() {
+            super::KeyKind::Xent => Kind::Xent,
+            _ => Kind::Dent,
+        };
+        let mut node = Draft::new(kind, 57 + self.name.len() as u32);
+        node.key(24, self.key);
+        node.put64(40, self.inode.into());
+        node.put8(49, self.kind);
+        node.put16(50, self.name.len() as u16);
+        node.put32(52, cookie);
+        node.bytes(56, self.name);
+        node
+    }
+
     /// Reads a node of either type.
     pub fn parse(bytes: &'a [u8], kind: Kind) -> Result<Self, Fault> {
         let key = Key::parse(bytes, 24)?;
@@ -89,6 +113,25 @@ pub struct IndexNode<'a> {
 
 /// Bytes of a branch.
 const BRANCH: usize = 20;
+
+/// An index node with its header still to be completed.
+pub(crate) fn index_draft(level: u32, children: &[(Key, Branch)]) -> Draft {
+    let mut node = Draft::new(Kind::Index, index_bytes(children.len()));
+    node.put16(24, children.len() as u16);
+    node.put16(26, level as u16);
+    for (at, (key, branch)) in (28..).step_by(BRANCH).zip(children) {
+        node.put32(at, branch.lnum);
+        node.put32(at + 4, branch.offs);
+        node.put32(at + 8, branch.len);
+        node.key(at + 12, *key);
+    }
+    node
+}
+
+/// Bytes of an index node with so many children.
+pub(crate) fn index_bytes(children: usize) -> u32 {
+    (28 + BRANCH * children) as u32
+}
 
 impl<'a> IndexNode<'a> {
     /// Reads a node.

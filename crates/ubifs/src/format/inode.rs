@@ -1,6 +1,7 @@
 //! Inode nodes, with the rules that Linux holds them to (`ubifs_iget`).
 
-use super::{FILE_MAX, Fault, INLINE_MAX, Key, KeyKind, le16, le32, le64};
+use super::{Draft, FILE_MAX, Fault, INLINE_MAX, Key, KeyKind, Kind, le16, le32, le64};
+use alloc::vec::Vec;
 use nandlab_vfs::{FileType, Time};
 
 /// Bytes of an inode node without data.
@@ -10,7 +11,7 @@ const IS_XATTR: u32 = 0x20;
 /// The inode is encrypted.
 const IS_ENCRYPTED: u32 = 0x40;
 /// Names of attributes together, with a zero each, at most.
-const XATTR_NAMES_MAX: u64 = 65_536;
+pub const XATTR_NAMES_MAX: u64 = 65_536;
 
 /// An inode node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,10 @@ pub struct InodeNode<'a> {
     pub flags: u32,
     /// Attributes, the bytes that they take, and the bytes of their names.
     pub xattrs: (u32, u32, u32),
+    /// The sequence number of its making.
+    pub created: u64,
+    /// The compressor of what is written later.
+    pub compressor: u16,
     /// The target of a symbolic link, a device number, or the value of an attribute.
     pub data: &'a [u8],
 }
@@ -64,12 +69,50 @@ impl<'a> InodeNode<'a> {
             mode: le32(bytes, 104),
             flags: le32(bytes, 108),
             xattrs: (le32(bytes, 116), le32(bytes, 120), le32(bytes, 128)),
+            created: le64(bytes, 40),
+            compressor: le16(bytes, 132),
             data: &bytes[INODE as usize..],
         };
         if node.links > 0 {
             node.validate(le32(bytes, 112), le16(bytes, 132))?;
         }
         Ok(node)
+    }
+
+    /// The bytes of a node with another size.
+    pub(crate) fn resized(bytes: &[u8], size: u64) -> Vec<u8> {
+        let mut node = Draft::again(bytes);
+        node.put64(48, size);
+        node.summed()
+    }
+
+    /// The node with its header still to be completed.
+    pub(crate) fn draft(&self) -> Draft {
+        let mut node = Draft::new(Kind::Inode, INODE + self.data.len() as u32);
+        node.key(24, Key::of_inode(self.inode));
+        node.put64(40, self.created);
+        node.put64(48, self.size);
+        let [atime, mtime, ctime] = self.times;
+        for (time, secs, nanos) in [(atime, 56, 80), (ctime, 64, 84), (mtime, 72, 88)] {
+            node.put64(secs, time.secs as u64);
+            node.put32(nanos, time.nanos);
+        }
+        let (xattrs, xattr_bytes, xattr_names) = self.xattrs;
+        let words = [
+            (92, self.links),
+            (96, self.uid),
+            (100, self.gid),
+            (104, self.mode),
+            (108, self.flags),
+            (112, self.data.len() as u32),
+            (116, xattrs),
+            (120, xattr_bytes),
+            (128, xattr_names),
+        ];
+        words.iter().for_each(|(at, value)| node.put32(*at, *value));
+        node.put16(132, self.compressor);
+        node.bytes(INODE as usize, self.data);
+        node
     }
 
     fn validate(&self, data_len: u32, compressor: u16) -> Result<(), Fault> {

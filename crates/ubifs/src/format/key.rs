@@ -91,6 +91,11 @@ impl Key {
         }
     }
 
+    /// The second word: kind and value.
+    pub(crate) fn low(self) -> u32 {
+        self.0 as u32
+    }
+
     /// The block of the file, or the hash of the name.
     pub fn value(self) -> u32 {
         self.0 as u32 & VALUE_MASK

@@ -1,6 +1,6 @@
 //! Data, truncation, reference and orphan nodes. All of them are sound nodes of their types.
 
-use super::{BLOCK, FILE_MAX, Fault, HEADER, Key, KeyKind, le16, le32, le64};
+use super::{BLOCK, Draft, FILE_MAX, Fault, HEADER, Key, KeyKind, Kind, le16, le32, le64};
 
 /// A data node: one block of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,16 @@ impl<'a> DataNode<'a> {
         })
     }
 
+    /// The node with its header still to be completed.
+    pub(crate) fn draft(&self) -> Draft {
+        let mut node = Draft::new(Kind::Data, 48 + self.packed.len() as u32);
+        node.key(24, self.key);
+        node.put32(40, self.size);
+        node.put16(44, self.compressor);
+        node.bytes(48, self.packed);
+        node
+    }
+
     /// The byte of the file behind it.
     pub fn end(&self) -> u64 {
         u64::from(self.key.value()) * u64::from(BLOCK) + u64::from(self.size)
@@ -55,6 +65,15 @@ pub struct Truncation {
 }
 
 impl Truncation {
+    /// The node with its header still to be completed.
+    pub(crate) fn draft(&self) -> Draft {
+        let mut node = Draft::new(Kind::Truncation, 56);
+        node.put32(24, self.inode);
+        node.put64(40, self.old);
+        node.put64(48, self.new);
+        node
+    }
+
     /// Reads a node.
     pub fn parse(bytes: &[u8]) -> Result<Self, Fault> {
         let old = le64(bytes, 40);
@@ -91,6 +110,15 @@ pub struct Ref {
 }
 
 impl Ref {
+    /// The node with its header still to be completed.
+    pub(crate) fn draft(&self) -> Draft {
+        let mut node = Draft::new(Kind::Ref, 64);
+        node.put32(24, self.lnum);
+        node.put32(28, self.offs);
+        node.put32(32, self.head);
+        node
+    }
+
     /// Reads a node.
     pub fn parse(bytes: &[u8]) -> Self {
         Self {
@@ -99,6 +127,23 @@ impl Ref {
             head: le32(bytes, 32),
         }
     }
+}
+
+/// The node that a commit begins the log with, its header still to be completed.
+pub(crate) fn commit_start(commit: u64) -> Draft {
+    let mut node = Draft::new(Kind::Commit, 32);
+    node.put64(HEADER as usize, commit);
+    node
+}
+
+/// A node of orphans, its header still to be completed.
+pub(crate) fn orphans(commit: u64, is_last: bool, inodes: &[u32]) -> Draft {
+    let mut node = Draft::new(Kind::Orphans, 32 + 8 * inodes.len() as u32);
+    node.put64(HEADER as usize, commit | u64::from(is_last) << 63);
+    for (at, inode) in (32..).step_by(8).zip(inodes) {
+        node.put64(at, u64::from(*inode));
+    }
+    node
 }
 
 /// A node of inodes that had no name when they were still open.

@@ -1,13 +1,51 @@
 //! Master nodes, with the rules that Linux holds them to (`validate_master`).
 
-use super::{Branch, Fault, Geometry, SQNUM_LIMIT, align8, le32, le64};
+use super::{Branch, Draft, Fault, Geometry, Kind, Place, Props, SQNUM_LIMIT, align8, le32, le64};
 
 /// Flags.
-const DIRTY: u32 = 1;
-const NO_ORPHANS: u32 = 2;
-const RECOVERED: u32 = 4;
+pub(crate) const DIRTY: u32 = 1;
+pub(crate) const NO_ORPHANS: u32 = 2;
+pub(crate) const RECOVERED: u32 = 4;
 /// No logical block.
 const NONE: u32 = u32::MAX;
+
+/// Sums over the main area, as a master node has them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes never written.
+    pub free: u64,
+    /// Bytes that nothing uses.
+    pub dirty: u64,
+    /// Bytes of nodes in use, without the index.
+    pub used: u64,
+    /// Bytes that no node fits in.
+    pub dead: u64,
+    /// Bytes that may stay unused because a node does not fit.
+    pub dark: u64,
+    /// Blocks without contents.
+    pub empty_lebs: u32,
+    /// Blocks of the index.
+    pub index_lebs: u32,
+}
+
+impl Space {
+    /// Counts a block.
+    pub fn add(&mut self, props: Props, here: &Geometry) {
+        self.free += u64::from(props.free);
+        self.dirty += u64::from(props.dirty);
+        self.empty_lebs += u32::from(props.free == here.leb);
+        if props.is_index {
+            self.index_lebs += 1;
+            return;
+        }
+        self.used += u64::from(props.used(here.leb));
+        let space = props.free + props.dirty;
+        match space < here.dead_bytes() {
+            true => self.dead += u64::from(space),
+            false => self.dark += u64::from(here.dark_of(space)),
+        }
+    }
+}
 
 /// A master node: the state of the last commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,17 +65,21 @@ pub struct Master {
     /// The empty block that is kept for collection.
     pub gc_lnum: Option<u32>,
     /// Where the next index nodes go.
-    pub index_head: (u32, u32),
+    pub index_head: Place,
     /// Bytes of all index nodes.
     pub index_bytes: u64,
-    /// Free, dirty, used, dead and dark bytes of the main area.
-    pub totals: [u64; 5],
-    /// The root of the tree of properties, its head, and its table of blocks.
-    pub lpt: [(u32, u32); 3],
-    /// Empty blocks of the main area.
-    pub empty_lebs: u32,
-    /// Blocks of the index.
-    pub index_lebs: u32,
+    /// Sums over the main area.
+    pub space: Space,
+    /// The root of the tree of properties.
+    pub lpt_root: Place,
+    /// Where the next nodes of that tree go.
+    pub lpt_head: Place,
+    /// The table of that tree's blocks.
+    pub ltab: Place,
+    /// The list of saved blocks, in the big form of that tree.
+    pub saved: Place,
+    /// Where the next search for space begins.
+    pub scan_lnum: u32,
     /// Logical blocks at the commit.
     pub lebs: u32,
 }
@@ -61,12 +103,62 @@ impl Master {
             gc_lnum: (gc != NONE).then_some(gc),
             index_head: pair(64),
             index_bytes: le64(bytes, 72),
-            totals: [80, 88, 96, 104, 112].map(|at| le64(bytes, at)),
-            lpt: [pair(120), pair(128), pair(136)],
-            empty_lebs: le32(bytes, 156),
-            index_lebs: le32(bytes, 160),
+            space: Space {
+                free: le64(bytes, 80),
+                dirty: le64(bytes, 88),
+                used: le64(bytes, 96),
+                dead: le64(bytes, 104),
+                dark: le64(bytes, 112),
+                empty_lebs: le32(bytes, 156),
+                index_lebs: le32(bytes, 160),
+            },
+            lpt_root: pair(120),
+            lpt_head: pair(128),
+            ltab: pair(136),
+            saved: pair(144),
+            scan_lnum: le32(bytes, 152),
             lebs: le32(bytes, 164),
         }
+    }
+
+    /// The node with its header still to be completed.
+    pub(crate) fn draft(&self) -> Draft {
+        let mut node = Draft::new(Kind::Master, 512);
+        node.put64(24, self.highest_inode);
+        node.put64(32, self.commit);
+        node.put64(72, self.index_bytes);
+        let Space {
+            free,
+            dirty,
+            used,
+            dead,
+            dark,
+            empty_lebs,
+            index_lebs,
+        } = self.space;
+        let sums = (80..).step_by(8).zip([free, dirty, used, dead, dark]);
+        sums.for_each(|(at, sum)| node.put64(at, sum));
+        let words = [
+            self.root.lnum,
+            self.root.offs,
+            self.root.len,
+            self.gc_lnum.unwrap_or(NONE),
+            self.index_head.0,
+            self.index_head.1,
+        ];
+        node.put32(40, self.flags);
+        node.put32(44, self.log_lnum);
+        let words = (48..).step_by(4).zip(words);
+        words.for_each(|(at, word)| node.put32(at, word));
+        let places = [self.lpt_root, self.lpt_head, self.ltab, self.saved];
+        for (at, (lnum, offs)) in (120..).step_by(8).zip(places) {
+            node.put32(at, lnum);
+            node.put32(at + 4, offs);
+        }
+        let words = (152..).step_by(4);
+        let words = words.zip([self.scan_lnum, empty_lebs, index_lebs, self.lebs]);
+        words.for_each(|(at, word)| node.put32(at, word));
+        node
     }
 
     /// Refuses what Linux refuses.
@@ -114,31 +206,38 @@ impl Master {
             self.index_bytes,
             "less than the main area",
         )?;
-        for (lnum, offs) in self.lpt {
+        for (lnum, offs) in [self.lpt_root, self.lpt_head, self.ltab] {
             let lpt = here.lpt_first()..here.orphan_first();
             let fits = lpt.contains(&lnum) && offs <= here.leb;
             Fault::unless(fits, "a block of the properties", lnum, "one of their area")?;
         }
-        let fits = self.empty_lebs < here.main_lebs();
+        let fits = self.space.empty_lebs < here.main_lebs();
         Fault::unless(
             fits,
             "the empty blocks",
-            self.empty_lebs,
+            self.space.empty_lebs,
             "less than there are",
         )?;
-        let fits = self.index_lebs < here.main_lebs();
+        let fits = self.space.index_lebs < here.main_lebs();
         Fault::unless(
             fits,
             "the blocks of the index",
-            self.index_lebs,
+            self.space.index_lebs,
             "less than there are",
         )?;
         self.validate_totals(main)
     }
 
     fn validate_totals(&self, main: u64) -> Result<(), Fault> {
-        let [free, dirty, used, dead, dark] = self.totals;
-        for total in self.totals {
+        let Space {
+            free,
+            dirty,
+            used,
+            dead,
+            dark,
+            ..
+        } = self.space;
+        for total in [free, dirty, used, dead, dark] {
             let fits = total.is_multiple_of(8) && total <= main;
             Fault::unless(
                 fits,

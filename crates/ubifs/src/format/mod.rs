@@ -3,20 +3,29 @@
 //! *Promises.* A node is believed only if its magic number, its type, its length and its checksum
 //! fit. *Knows nothing of* where nodes lie.
 
+pub(crate) mod bits;
+pub(crate) mod draft;
 mod entry;
 mod header;
 mod inode;
 mod key;
 mod leaf;
+mod lpt;
 mod master;
 mod sb;
 
-pub use entry::{Branch, Entry, IndexNode, kind_of_entry};
+pub(crate) use draft::Draft;
+pub use entry::{Branch, Entry, IndexNode, kind_of_entry, number_of_kind};
+pub(crate) use entry::{index_bytes, index_draft};
 pub use header::{Fault, Group, HEADER, Header, Kind, MAGIC, PAD, SQNUM_LIMIT, is_erased, node};
-pub use inode::{INODE, InodeNode};
+pub use inode::{INODE, InodeNode, XATTR_NAMES_MAX};
 pub use key::{Key, KeyHash, KeyKind};
 pub use leaf::{DataNode, Orphans, Ref, Truncation};
-pub use master::Master;
+pub(crate) use leaf::{commit_start, orphans};
+pub use lpt::{LptShape, Ltab, Place, Props};
+pub(crate) use master::{DIRTY, NO_ORPHANS, RECOVERED};
+pub use master::{Master, Space};
+pub(crate) use sb::{BIG_LPT, DOUBLE_HASH};
 pub use sb::{Geometry, Super};
 
 /// Bytes of a block of a file.

@@ -1,13 +1,14 @@
 //! The superblock, with the rules that Linux holds it to (`validate_sb`).
 
-use super::{Fault, Kind, le16, le32, le64, node};
+use super::{Draft, Fault, Kind, le16, le32, le64, node};
 use crate::error::{Result, UbifsError};
 use crate::format::KeyHash;
+use alloc::vec::Vec;
 
 /// Flags of a volume.
-const BIG_LPT: u32 = 0x02;
+pub(crate) const BIG_LPT: u32 = 0x02;
 const SPACE_FIXUP: u32 = 0x04;
-const DOUBLE_HASH: u32 = 0x08;
+pub(crate) const DOUBLE_HASH: u32 = 0x08;
 const ENCRYPTION: u32 = 0x10;
 const AUTHENTICATION: u32 = 0x20;
 /// The least and the greatest length of a logical block.
@@ -22,6 +23,9 @@ const MAIN_SPARE: u32 = 6;
 /// The superblock and the two master blocks.
 const FIXED: u64 = 3;
 const LOG_FIRST: u32 = 3;
+/// Bytes of the shortest and of the longest node of the journal.
+const LEAST_NODE: u32 = 56;
+const GREATEST_NODE: u32 = 4256;
 
 /// Where the areas of a volume lie. Nothing in it leaves the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +77,26 @@ impl Geometry {
     /// Bytes of the main area.
     pub fn main_bytes(&self) -> u64 {
         u64::from(self.main_lebs()) * u64::from(self.leb)
+    }
+
+    /// Less space than this in a block holds no node.
+    pub fn dead_bytes(&self) -> u32 {
+        LEAST_NODE.next_multiple_of(self.min_io)
+    }
+
+    /// As much space in a block holds any node.
+    pub fn dark_bytes(&self) -> u32 {
+        GREATEST_NODE.next_multiple_of(self.min_io)
+    }
+
+    /// Bytes of a block with so much space that may stay unused, since a node may not fit.
+    pub fn dark_of(&self, space: u32) -> u32 {
+        let most = self.dark_bytes();
+        match space {
+            space if space < most => space,
+            space if space - most < LEAST_NODE => space - LEAST_NODE,
+            _ => most,
+        }
     }
 
     /// Whether a node may lie there.
@@ -173,6 +197,43 @@ impl Super {
         Ok(parsed)
     }
 
+    /// The bytes of a node with another number of logical blocks.
+    pub(crate) fn grown(bytes: &[u8], lebs: u32) -> Vec<u8> {
+        let mut node = Draft::again(bytes);
+        node.put32(40, lebs);
+        node.summed()
+    }
+
+    /// The node with its header still to be completed.
+    pub(crate) fn draft(&self) -> Draft {
+        let here = &self.geometry;
+        let mut node = Draft::new(Kind::Super, Self::BYTES as u32);
+        node.put8(26, (self.key_hash == KeyHash::Test).into());
+        node.put64(48, self.bud_bytes);
+        node.put16(84, self.compressor);
+        node.put64(96, self.reserved_bytes);
+        let words = [
+            (28, self.flags),
+            (32, here.min_io),
+            (36, here.leb),
+            (40, here.lebs),
+            (44, here.lebs_max),
+            (56, here.log_lebs),
+            (60, here.lpt_lebs),
+            (64, here.orphan_lebs),
+            (68, 1),
+            (72, here.fanout),
+            (76, self.saved_lebs),
+            (80, self.version),
+            (104, 1_000_000_000),
+        ];
+        words.iter().for_each(|(at, word)| node.put32(*at, *word));
+        node.bytes(108, &self.uuid);
+        // No checksums of whole areas.
+        node.put16(256, u16::MAX);
+        node
+    }
+
     fn features(&self, ro_compat: u32) -> Result<()> {
         let feature = |what| Err(UbifsError::Feature { what });
         let known = BIG_LPT | SPACE_FIXUP | DOUBLE_HASH | ENCRYPTION | AUTHENTICATION;
@@ -267,6 +328,16 @@ impl Super {
         let fits = self.reserved_bytes <= budget;
         let expected = "at most the main area";
         Fault::unless(fits, "the reserved space", self.reserved_bytes, expected)
+    }
+
+    /// Whether every free byte must be erased anew before it is written.
+    pub fn needs_fixup(&self) -> bool {
+        self.flags & SPACE_FIXUP != 0
+    }
+
+    /// Whether entries carry a second hash.
+    pub fn has_double_hash(&self) -> bool {
+        self.flags & DOUBLE_HASH != 0
     }
 
     /// Whether the tree of properties has its large form.

@@ -5,7 +5,7 @@ use nandlab_sim::mix;
 use nandlab_testkit::hostile::use_up;
 use nandlab_ubifs::{Bare, Ubifs};
 use nandlab_vfs::tree::{Tree, snapshot};
-use nandlab_vfs::{FileSystem, Ino};
+use nandlab_vfs::{Caller, FileSystem, Ino, NewNode, Rename, SetAttr, SetXattr, Time};
 use std::fs;
 
 fn small(options: &[&str]) -> Vec<u8> {
@@ -146,4 +146,64 @@ fn three_thousand_forged_volumes_neither_panic_nor_hang() {
         }
     }
     assert!(mounted > 1000, "{mounted} of 3000 were mounted");
+}
+
+/// Calls that write everywhere, whatever they answer.
+fn write_about(fs: &mut Volume, seed: u64) {
+    let now = Time::new(5);
+    let mut names = Vec::new();
+    _ = fs.readdir(Ino::ROOT, 0, &mut |entry| {
+        names.push(entry.name.to_vec());
+        true
+    });
+    let made = fs.create(Ino::ROOT, b"made", NewNode::File, 0o644, Caller::root(now));
+    if let Ok(made) = made {
+        let data = nandlab_testkit::files::bytes(seed, 30_000);
+        _ = fs.write(made.ino, 5, &data, now);
+        _ = fs.sync();
+        let change = SetAttr {
+            size: Some(7000),
+            ..SetAttr::default()
+        };
+        _ = fs.setattr(made.ino, &change, now);
+        _ = fs.setxattr(made.ino, b"user.a", &data[..90], SetXattr::Any, now);
+    }
+    for (number, name) in names.iter().enumerate() {
+        let other = format!("other {number}");
+        _ = fs.rename(
+            (Ino::ROOT, name),
+            (Ino::ROOT, other.as_bytes()),
+            Rename::Replace,
+            now,
+        );
+        _ = fs.unlink(Ino::ROOT, other.as_bytes(), now);
+    }
+    _ = fs.sync();
+    _ = fs.unmount();
+}
+
+#[test]
+fn forged_volumes_are_written_without_a_panic() {
+    let mut bytes = small(&["-x", "lzo"]);
+    bytes.resize(bytes.len() + 60 * SHAPES[0].1 as usize, 0xFF);
+    let mut written = 0;
+    for seed in 0..1000u64 {
+        let mut forged = bytes.clone();
+        let word = mix(seed, 3);
+        // Master nodes, the properties tree and the index lie at both ends of what is used.
+        let mut at = word as usize % (forged.len() - 8);
+        while forged[at] == 0xFF {
+            at = (at + 97) % (forged.len() - 8);
+        }
+        let value = [0, 1, 0xFF, 0x20, (word >> 40) as u8][(word >> 50) as usize % 5];
+        forge(&mut forged, at, &[value]);
+        let Some(lebs) = Bare::new(forged).unwrap() else {
+            continue;
+        };
+        if let Ok(mut fs) = Ubifs::mount_writable(lebs) {
+            written += 1;
+            write_about(&mut fs, seed);
+        }
+    }
+    assert!(written > 200, "{written} of 1000 were mounted");
 }

@@ -23,7 +23,8 @@ pub fn made(root: &Path, (page, leb): (u32, u32), options: &[&str]) -> Vec<u8> {
     let image = dir.path().join("image");
     let devices = dir.path().join("devices");
     fs::write(&devices, DEVICES).unwrap();
-    let (page, leb) = (page.to_string(), leb.to_string());
+    let page = page.to_string();
+    let leb = leb.to_string();
     let output = command("mtd-utils", "mkfs.ubifs")
         .args(["-r", text(root), "-m", &page, "-e", &leb, "-c", "4000"])
         .args(["-D", text(&devices), "-o", text(&image)])

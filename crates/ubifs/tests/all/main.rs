@@ -1,7 +1,10 @@
 //! The integration tests, in one program so that they link once.
 
 mod chips;
+mod cuts;
+mod engine;
 mod hostile;
 mod made;
+mod properties;
 mod slow;
 mod trees;

@@ -1,0 +1,95 @@
+//! Room for the journal: nodes in use are moved out of blocks that are mostly dirty.
+//!
+//! *Promises.* A moved node keeps its number, so that replay sorts it where it was. *Power loss.* A
+//! block is given up only when the moved nodes, and whatever made others obsolete, were written.
+
+use crate::error::Result;
+use crate::format::{Branch, Key, Kind, Props};
+use crate::index::Slot;
+use crate::journal::Head;
+use crate::lebs::Lebs;
+use crate::mount::Ubifs;
+use crate::scan::{self, Found};
+use nandlab_vfs::Errno;
+
+impl<L: Lebs> Ubifs<L> {
+    /// Tries to gain room; returns whether some was gained.
+    pub(crate) fn make_room(&mut self) -> Result<bool> {
+        self.count_obsolete();
+        if self.collect()? {
+            return Ok(true);
+        }
+        let before = self.writer.blocks.empties();
+        self.commit()?;
+        Ok(self.collect()? || self.writer.blocks.empties() > before)
+    }
+
+    /// Empties one block; returns whether there was one that is worth it.
+    fn collect(&mut self) -> Result<bool> {
+        if self.victim().is_none() {
+            return Ok(false);
+        }
+        if self.must_commit() {
+            self.commit()?;
+        }
+        let Some((victim, _)) = self.victim() else {
+            return Ok(false);
+        };
+        let here = self.media.geometry();
+        let bytes = self.media.leb(victim)?;
+        let scanned = scan::clean(&bytes, victim, 0, &here)?;
+        for node in scanned.nodes {
+            if let Some(slot) = self.live(&bytes, victim, node) {
+                let node = &bytes[node.offs as usize..][..node.header.len as usize];
+                let at = self.move_node(node)?;
+                self.index.replace(slot, at);
+            }
+        }
+        self.count_obsolete();
+        self.flush_all()?;
+        self.media.unmap(victim)?;
+        self.writer.blocks.emptied(victim);
+        self.keep_one()?;
+        Ok(true)
+    }
+
+    /// The block that gives the most room.
+    fn victim(&self) -> Option<(u32, Props)> {
+        let here = self.media.geometry();
+        let is_worth = |props: &Props| {
+            !props.is_index && props.free < here.leb && props.dirty >= here.dead_bytes()
+        };
+        let idle = self.writer.blocks.idle();
+        let worth = idle.filter(|(_, props)| is_worth(props));
+        worth.max_by_key(|(_, props)| props.free + props.dirty)
+    }
+
+    /// The slot of a node that is in use.
+    fn live(&self, leb: &[u8], lnum: u32, node: Found) -> Option<Slot> {
+        match node.header.kind {
+            Kind::Inode | Kind::Data | Kind::Dent | Kind::Xent => {}
+            _ => return None,
+        }
+        let key = Key::parse(leb.get(node.offs as usize..)?, 24).ok()?;
+        let place = Branch {
+            lnum,
+            offs: node.offs,
+            len: node.header.len,
+        };
+        let mut all = self.index.nodes_of(key);
+        all.find(|(_, at)| *at == place).map(|(slot, _)| slot)
+    }
+
+    fn move_node(&mut self, node: &[u8]) -> Result<Branch> {
+        if self.left(Head::Moved) < crate::format::align8(node.len() as u32) {
+            self.close_head(Head::Moved)?;
+            let kept = self.writer.gc_lnum.take();
+            let empty = kept.or_else(|| self.writer.blocks.empty());
+            let lnum = empty.ok_or(Errno::NoSpace)?;
+            self.open_head(Head::Moved, lnum, 0)?;
+        }
+        let at = self.push(Head::Moved, node).ok_or(Errno::NoSpace)?;
+        self.write_whole(Head::Moved)?;
+        Ok(at)
+    }
+}

@@ -1,0 +1,285 @@
+//! A commit: the index, the properties and the orphans are written anew, and the master node leads
+//! to them.
+//!
+//! *Power loss.* Everything is written where the last commit has nothing. Until both master nodes
+//! are written the last commit and its journal count. What only older commits use is given up
+//! afterwards.
+
+use crate::blocks::Blocks;
+use crate::error::{Result, UbifsError};
+use crate::format::draft::{append, pad};
+use crate::format::{
+    Branch, DIRTY, Draft, Group, Master, NO_ORPHANS, Place, Ref, align8, commit_start, index_bytes,
+};
+use crate::lebs::Lebs;
+use crate::log;
+use crate::mount::Ubifs;
+use crate::node::Media;
+use alloc::vec::Vec;
+
+impl<L: Lebs> Ubifs<L> {
+    /// Commits everything that was written.
+    pub(crate) fn commit(&mut self) -> Result<()> {
+        self.flush_all()?;
+        self.count_obsolete();
+        self.free_blocks()?;
+        self.keep_one()?;
+        let tail = self.writer.log.tail;
+        let buds = self.start_log()?;
+        self.thin_index();
+        self.write_index()?;
+        self.write_orphans()?;
+        self.write_properties()?;
+        let no_orphans = match self.writer.orphans.is_empty() {
+            true => NO_ORPHANS,
+            false => 0,
+        };
+        self.write_master(DIRTY | no_orphans)?;
+        self.finish(tail, buds)
+    }
+
+    /// Leaves that went out of the index are dirt.
+    pub(crate) fn count_obsolete(&mut self) {
+        for node in self.index.take_obsolete() {
+            self.writer.blocks.obsolete(node);
+        }
+    }
+
+    /// Gives up blocks of which the journal has moved or removed everything.
+    fn free_blocks(&mut self) -> Result<()> {
+        for lnum in self.writer.blocks.reclaimable(false) {
+            self.media.unmap(lnum)?;
+            self.writer.blocks.emptied(lnum);
+        }
+        Ok(())
+    }
+
+    /// Keeps an empty block for collection.
+    pub(crate) fn keep_one(&mut self) -> Result<()> {
+        let writer = &mut self.writer;
+        if writer.gc_lnum.is_none() {
+            writer.gc_lnum = writer.blocks.empty();
+            if let Some(lnum) = writer.gc_lnum {
+                writer.blocks.take(lnum);
+            }
+        }
+        self.master.gc_lnum = writer.gc_lnum;
+        Ok(())
+    }
+
+    /// Begins the next block of the log, with references to the open heads.
+    fn start_log(&mut self) -> Result<Vec<Ref>> {
+        let here = self.media.geometry();
+        self.master.commit += 1;
+        let sqnum = self.next_sqnum();
+        let start = commit_start(self.master.commit).seal(sqnum, Group::None);
+        let mut bytes = Vec::new();
+        append(&mut bytes, &start);
+        let mut buds = Vec::new();
+        for head in 0..self.media.heads.len() {
+            let Some(buffer) = &self.media.heads[head] else {
+                continue;
+            };
+            let node = Ref {
+                lnum: buffer.lnum,
+                offs: buffer.offs,
+                head: head as u32,
+            };
+            if node.offs == here.leb {
+                self.media.heads[head] = None;
+                continue;
+            }
+            let sqnum = self.next_sqnum();
+            append(&mut bytes, &node.draft().seal(sqnum, Group::None));
+            buds.push(node);
+        }
+        pad(&mut bytes, here.min_io);
+        let lnum = log::next(self.writer.log.lnum, &here);
+        self.media.unmap(lnum)?;
+        self.media.write(lnum, 0, &bytes)?;
+        self.writer.log.lnum = lnum;
+        self.writer.log.offs = bytes.len() as u32;
+        self.master.log_lnum = lnum;
+        Ok(buds)
+    }
+
+    /// Lets the nodes of the emptiest index blocks move, if the index takes far more blocks than it
+    /// needs. Such a block is given up after the commit.
+    fn thin_index(&mut self) {
+        let here = self.media.geometry();
+        let needed = self.master.index_bytes.div_ceil(here.leb.into()) as usize;
+        let head = self.master.index_head.0;
+        let blocks = self.writer.blocks.idle();
+        let index = blocks.filter(|(lnum, props)| props.is_index && *lnum != head);
+        let used = index.map(|(lnum, props)| (props.used(here.leb), lnum));
+        let mut used: Vec<(u32, u32)> = used.collect();
+        let surplus = used.len().saturating_sub(2 * needed + 1);
+        used.sort_unstable();
+        let mut moved = 0;
+        for (bytes, lnum) in used.into_iter().take(surplus) {
+            moved += bytes;
+            if moved > here.leb {
+                return;
+            }
+            self.index.tree.touch_block(lnum);
+        }
+    }
+
+    fn write_index(&mut self) -> Result<()> {
+        let here = self.media.geometry();
+        let mut tree = core::mem::take(&mut self.index.tree);
+        let index = &self.index;
+        let mut out = IndexOut {
+            media: &mut self.media,
+            blocks: &mut self.writer.blocks,
+            sqnum: self.writer.sqnum,
+            head: self.master.index_head,
+            bytes: Vec::new(),
+            written: 0,
+        };
+        let leaves = |from, to| index.between(from, to);
+        let root = tree.write(here.fanout, &leaves, &mut |node| out.place(node))?;
+        out.close()?;
+        self.writer.sqnum = out.sqnum;
+        self.master.index_head = out.head;
+        self.master.index_bytes += out.written;
+        for old in tree.take_obsolete() {
+            self.master.index_bytes -= u64::from(align8(old.len));
+            self.writer.blocks.obsolete(old);
+        }
+        self.index.tree = tree;
+        self.master.root = root.unwrap_or(self.master.root);
+        Ok(())
+    }
+
+    fn write_properties(&mut self) -> Result<()> {
+        let here = self.media.geometry();
+        let writer = &mut self.writer;
+        if let Some(lpt) = &mut writer.lpt {
+            lpt.write(&mut self.media, &mut writer.blocks, &mut self.master)?;
+        }
+        self.master.space = writer.blocks.space(&here);
+        self.master.lebs = here.lebs;
+        Ok(())
+    }
+
+    /// Writes a pair of master nodes.
+    pub(crate) fn write_master(&mut self, flags: u32) -> Result<()> {
+        let here = self.media.geometry();
+        let step = Master::step(here.min_io);
+        self.master.flags = flags;
+        self.master.highest_inode = self.highest_inode;
+        let next = self.writer.master_offs.map_or(0, |offs| offs + step);
+        let is_new = next + step > here.leb || next == 0;
+        let offs = if is_new { 0 } else { next };
+        for lnum in [1, 2] {
+            let sqnum = self.next_sqnum();
+            self.master.sqnum = sqnum;
+            let mut bytes = self.master.draft().seal(sqnum, Group::None);
+            pad(&mut bytes, step);
+            if is_new {
+                self.media.unmap(lnum)?;
+            }
+            self.media.write(lnum, offs, &bytes)?;
+        }
+        self.writer.master_offs = Some(offs);
+        self.media.sync()
+    }
+
+    /// Gives up what only older commits use.
+    fn finish(&mut self, tail: u32, buds: Vec<Ref>) -> Result<()> {
+        let here = self.media.geometry();
+        let log = &mut self.writer.log;
+        let mut old = tail;
+        while old != log.lnum {
+            self.media.unmap(old)?;
+            old = log::next(old, &here);
+        }
+        log.tail = log.lnum;
+        let before = core::mem::replace(&mut log.buds, buds);
+        let log = &self.writer.log;
+        for bud in before {
+            if log.buds.iter().all(|open| open.lnum != bud.lnum) {
+                self.writer.blocks.release(bud.lnum);
+            }
+        }
+        for lnum in self.writer.blocks.reclaimable(true) {
+            if lnum != self.master.index_head.0 {
+                self.media.unmap(lnum)?;
+                self.writer.blocks.emptied(lnum);
+            }
+        }
+        match &mut self.writer.lpt {
+            Some(lpt) => lpt.finish(&mut self.media),
+            None => Ok(()),
+        }
+    }
+
+    /// Empty blocks that only the index may take, so that a commit never lacks room.
+    pub(crate) fn spare_blocks(&self) -> u32 {
+        let here = self.media.geometry();
+        let node = align8(index_bytes(here.fanout as usize));
+        // The nodes of a written index are at least half full, except between marked ones.
+        let most = self.index.len() as u64 * BRANCH_BYTES_MAX;
+        let lebs = most.div_ceil(u64::from(here.leb - node)) as u32;
+        match self.writer.is_removing {
+            true => lebs + 1,
+            false => lebs + 2,
+        }
+    }
+}
+
+/// Bytes of the index for each leaf at most, those of the levels above included.
+const BRANCH_BYTES_MAX: u64 = 48;
+
+/// Writes index nodes behind one another.
+struct IndexOut<'a, L> {
+    media: &'a mut Media<L>,
+    blocks: &'a mut Blocks,
+    sqnum: u64,
+    head: Place,
+    bytes: Vec<u8>,
+    /// Bytes of nodes.
+    written: u64,
+}
+
+impl<L: Lebs> IndexOut<'_, L> {
+    fn place(&mut self, node: Draft) -> Result<Branch> {
+        let leb = self.media.geometry().leb;
+        let bytes = align8(node.len());
+        let end = self.head.1 + self.bytes.len() as u32;
+        if end + bytes > leb {
+            self.close()?;
+            let lnum = self.blocks.empty().ok_or(UbifsError::Full)?;
+            self.media.renew(lnum)?;
+            self.head = (lnum, 0);
+        }
+        let place = Branch {
+            lnum: self.head.0,
+            offs: self.head.1 + self.bytes.len() as u32,
+            len: node.len(),
+        };
+        self.sqnum += 1;
+        append(&mut self.bytes, &node.seal(self.sqnum, Group::None));
+        self.written += u64::from(bytes);
+        // So that it is not given out again.
+        let end = self.head.1 + self.bytes.len() as u32;
+        self.blocks.index_written(place.lnum, end, 0);
+        Ok(place)
+    }
+
+    fn close(&mut self) -> Result<()> {
+        if self.bytes.is_empty() {
+            return Ok(());
+        }
+        let end = self.bytes.len() as u32;
+        pad(&mut self.bytes, self.media.geometry().min_io);
+        let padded = self.bytes.len() as u32;
+        let (lnum, offs) = self.head;
+        self.media.write(lnum, offs, &self.bytes)?;
+        self.bytes.clear();
+        self.head.1 += padded;
+        self.blocks.index_written(lnum, self.head.1, padded - end);
+        Ok(())
+    }
+}

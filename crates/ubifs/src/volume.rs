@@ -1,0 +1,75 @@
+//! UBIFS on UBI as a recipe for a volume, and what of it survives a power cut.
+
+use crate::{Finding, Format, UbiLebs, Ubifs};
+use alloc::{
+    boxed::Box,
+    string::{String, ToString},
+    vec::Vec,
+};
+use nandlab_mtd::Mtd;
+use nandlab_ubi::{Options, Ubi, UbiError, VolumeSpec};
+use nandlab_vfs::report::{Finding as _, Severity};
+use nandlab_vfs::{Mounted, Nature, Promise, Volume, VolumeError};
+
+/// A flash whose only UBI volume has UBIFS.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UbifsVolume {
+    /// How UBI is attached.
+    pub ubi: Options,
+    /// How UBIFS is made.
+    pub format: Format,
+}
+
+/// The name of the UBI volume.
+const NAME: &str = "ubifs";
+
+impl<M: Mtd + 'static> Volume<M> for UbifsVolume {
+    /// A block of a file is there or not. Contents and inodes go to different heads of the journal.
+    fn nature(&self, _: &M) -> Nature {
+        Nature {
+            promise: Promise::Fsynced,
+            sector: 1,
+            block: 4096,
+            is_unix: true,
+            directories: &[],
+            by_parts: true,
+            late: true,
+        }
+    }
+
+    fn format(&self, mtd: &mut M) -> Result<(), VolumeError> {
+        let mut ubi = Ubi::format(mtd, self.ubi)?;
+        let spec = VolumeSpec {
+            name: NAME.into(),
+            lebs: ubi.info().available,
+            ..VolumeSpec::default()
+        };
+        let id = ubi.create_volume(&spec)?;
+        let lebs = crate::format(UbiLebs::new(ubi, id)?, &self.format)?;
+        lebs.into_ubi().detach()?;
+        Ok(())
+    }
+
+    fn mount(&self, mtd: M) -> Result<Box<dyn Mounted<M>>, VolumeError> {
+        let ubi = Ubi::attach(mtd, self.ubi)?;
+        let id = ubi.find_volume(NAME).ok_or(UbiError::NoVolume(0))?;
+        Ok(Box::new(Ubifs::mount_writable(UbiLebs::new(ubi, id)?)?))
+    }
+}
+
+impl<M: Mtd> Mounted<M> for Ubifs<UbiLebs<M>> {
+    /// The properties are those of the last commit.
+    fn damage(&mut self, _: Promise) -> Result<Vec<String>, VolumeError> {
+        let findings = self.check().findings;
+        let is_damage = |finding: &&Finding| finding.severity() >= Severity::Waste;
+        Ok(findings
+            .iter()
+            .filter(is_damage)
+            .map(ToString::to_string)
+            .collect())
+    }
+
+    fn into_medium(self: Box<Self>) -> M {
+        self.into_lebs().into_ubi().into_medium()
+    }
+}

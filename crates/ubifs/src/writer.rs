@@ -1,0 +1,30 @@
+//! What a volume that may be written has in memory beside the index.
+
+use crate::blocks::Blocks;
+use crate::compress::Packer;
+use crate::journal::LogHead;
+use crate::lpt_tree::LptTree;
+use alloc::collections::{BTreeMap, BTreeSet};
+
+/// The state of a writer; empty in a volume that is only read.
+#[derive(Default)]
+pub(crate) struct Writer {
+    pub blocks: Blocks,
+    pub lpt: Option<LptTree>,
+    /// The last number that was given out.
+    pub sqnum: u64,
+    pub log: LogHead,
+    /// Where the last pair of master nodes lies; nothing if there is none.
+    pub master_offs: Option<u32>,
+    /// The empty block that is kept for collection.
+    pub gc_lnum: Option<u32>,
+    /// References that callers have to inodes.
+    pub references: BTreeMap<u32, u64>,
+    /// Inodes without names that callers refer to.
+    pub orphans: BTreeSet<u32>,
+    /// A call that removes something may use the last spare block.
+    pub is_removing: bool,
+    /// The directories that directories lie in, once that was asked for.
+    pub parents: Option<BTreeMap<u32, u32>>,
+    pub packer: Packer,
+}

@@ -1,0 +1,64 @@
+//! UBIFS on UBI on a chip, the power cut at every flash operation of a mixed run, commits and
+//! collection included: what was fsynced is there, a check finds nothing, and work goes on.
+
+use nandlab_crash::files::mixed;
+use nandlab_crash::{CrashReport, Cuts, Files, Plan, SecondLevel, assert_survives};
+use nandlab_mtd::Bare;
+use nandlab_nand::preset;
+use nandlab_ubifs::{Format, UbifsVolume};
+
+type Flash = Files<Bare, UbifsVolume>;
+
+/// Small blocks, so that the journal is full and the index is written often.
+fn flash(blocks: u32, format: Format) -> Flash {
+    let mut chip = preset::find("slc-2k").unwrap().spec();
+    chip.geometry.blocks = blocks;
+    chip.geometry.pages_per_block = 16;
+    Files {
+        chip,
+        layer: Bare,
+        volume: UbifsVolume {
+            format,
+            ..UbifsVolume::default()
+        },
+    }
+}
+
+fn everywhere(second: u64) -> Plan {
+    Plan {
+        words: 2,
+        second: SecondLevel::Every(second),
+        shrink_states: 200,
+        listed: 3,
+        ..Plan::default()
+    }
+}
+
+fn survives(subject: &Flash, seed: u64, count: usize, plan: &Plan) -> CrashReport {
+    let report = assert_survives(subject, &mixed(seed, count), plan);
+    assert!(report.chip_ops > 250, "{report}");
+    report
+}
+
+#[test]
+fn what_was_fsynced_survives_every_cut() {
+    let report = survives(&flash(34, Format::default()), 1, 150, &everywhere(200));
+    assert!(report.states > 1000, "{report}");
+}
+
+#[test]
+fn other_runs_and_forms_keep_their_promises() {
+    for seed in 2..6 {
+        let format = Format {
+            version: 4 + (seed % 2) as u32,
+            compressor: (seed % 4) as u16,
+            big_lpt: Some(seed % 2 == 0),
+            ..Format::default()
+        };
+        let sample = Plan {
+            cuts: Cuts::Sample(100),
+            ..everywhere(60)
+        };
+        survives(&flash(34, format), seed, 150, &sample);
+    }
+}
