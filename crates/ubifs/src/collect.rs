@@ -43,6 +43,7 @@ impl<L: Lebs> Ubifs<L> {
                 let node = &bytes[node.offs as usize..][..node.header.len as usize];
                 let at = self.move_node(node)?;
                 self.index.replace(slot, at);
+                self.writer.counts.moved += 1;
             }
         }
         self.count_obsolete();
@@ -50,6 +51,7 @@ impl<L: Lebs> Ubifs<L> {
         self.media.unmap(victim)?;
         self.writer.blocks.emptied(victim);
         self.keep_one()?;
+        self.writer.counts.collected += 1;
         Ok(true)
     }
 

@@ -20,6 +20,7 @@ use alloc::vec::Vec;
 impl<L: Lebs> Ubifs<L> {
     /// Commits everything that was written.
     pub(crate) fn commit(&mut self) -> Result<()> {
+        self.writer.counts.commits += 1;
         self.flush_all()?;
         self.count_obsolete();
         self.free_blocks()?;

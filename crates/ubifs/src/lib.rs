@@ -74,6 +74,7 @@ pub use lebs::{Bare, LebError, LebShape, Lebs, UbiLebs};
 pub use make::{Format, format};
 pub use mount::{Journal, Ubifs};
 pub use volume::UbifsVolume;
+pub use writer::Counts;
 
 /// Bytes of the volume that begins with `head`, if a sound superblock does.
 pub fn declared_bytes(head: &[u8]) -> Option<u64> {

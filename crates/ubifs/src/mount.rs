@@ -10,7 +10,7 @@ use crate::log::Log;
 use crate::node::Media;
 use crate::replay::Bud;
 use crate::sizes::Sizes;
-use crate::writer::Writer;
+use crate::writer::{Counts, Writer};
 use crate::{master, orphans, replay};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -156,6 +156,11 @@ impl<L: Lebs> Ubifs<L> {
     /// What the mount found in the journal.
     pub fn journal(&self) -> &Journal {
         &self.journal
+    }
+
+    /// What was done since the mount beside writing what calls gave.
+    pub fn counts(&self) -> Counts {
+        self.writer.counts
     }
 
     /// The medium.

@@ -6,6 +6,17 @@ use crate::journal::LogHead;
 use crate::lpt_tree::LptTree;
 use alloc::collections::{BTreeMap, BTreeSet};
 
+/// What a writer did beside writing what it was given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Commits.
+    pub commits: u64,
+    /// Blocks that were emptied to make room.
+    pub collected: u64,
+    /// Nodes that were moved for that.
+    pub moved: u64,
+}
+
 /// The state of a writer; empty in a volume that is only read.
 #[derive(Default)]
 pub(crate) struct Writer {
@@ -27,4 +38,5 @@ pub(crate) struct Writer {
     /// The directories that directories lie in, once that was asked for.
     pub parents: Option<BTreeMap<u32, u32>>,
     pub packer: Packer,
+    pub counts: Counts,
 }

@@ -9,7 +9,8 @@ use nandlab_ubifs::{Format, UbifsVolume};
 
 type Flash = Files<Bare, UbifsVolume>;
 
-/// Small blocks, so that the journal is full and the index is written often.
+/// Few small blocks, so that the journal is full, the index is written often, and collection has to
+/// make room.
 fn flash(blocks: u32, format: Format) -> Flash {
     let mut chip = preset::find("slc-2k").unwrap().spec();
     chip.geometry.blocks = blocks;
@@ -42,7 +43,7 @@ fn survives(subject: &Flash, seed: u64, count: usize, plan: &Plan) -> CrashRepor
 
 #[test]
 fn what_was_fsynced_survives_every_cut() {
-    let report = survives(&flash(34, Format::default()), 1, 150, &everywhere(200));
+    let report = survives(&flash(28, Format::default()), 1, 200, &everywhere(3000));
     assert!(report.states > 1000, "{report}");
 }
 
@@ -56,9 +57,9 @@ fn other_runs_and_forms_keep_their_promises() {
             ..Format::default()
         };
         let sample = Plan {
-            cuts: Cuts::Sample(100),
-            ..everywhere(60)
+            cuts: Cuts::Sample(50),
+            ..everywhere(300)
         };
-        survives(&flash(34, format), seed, 150, &sample);
+        survives(&flash(28, format), seed, 200, &sample);
     }
 }

@@ -169,6 +169,8 @@ fn a_full_volume_gives_all_its_room_back_again_and_again() {
             assert_sound(&mut fs, &format!("empty {round}"));
         }
         assert!(least * 2 > main, "{page}: {least} of {main}");
+        let counts = fs.counts();
+        assert!(counts.collected > 10 && counts.moved > 50, "{counts:?}");
         fs.unmount().unwrap();
     }
 }
