@@ -23,7 +23,7 @@ pub struct Description {
     pub oob: u32,
     /// Pages of an erase block.
     pub pages_per_block: u32,
-    /// Erase blocks.
+    /// Erase blocks of the whole chip.
     pub blocks: u32,
     /// Dies that work independently.
     pub dies: u32,
@@ -41,7 +41,7 @@ pub struct Geometry {
     pub oob: u32,
     /// Pages of an erase block.
     pub pages_per_block: u32,
-    /// Erase blocks.
+    /// Erase blocks of the whole chip.
     pub blocks: u32,
     /// Dies that work independently. Block `b` lies on die `b % dies`.
     pub dies: u32,
@@ -61,9 +61,9 @@ pub struct Counts {
     pub oob_programs: u64,
     /// Copies inside the array.
     pub copies: u64,
-    /// Block erases.
+    /// Block erases, failed ones included.
     pub erases: u64,
-    /// Bits that the error correction mended.
+    /// Bits that the error correction repaired.
     pub corrected_bits: u64,
     /// Reads beyond correction, torn pages included.
     pub uncorrectable: u64,
@@ -71,16 +71,19 @@ pub struct Counts {
     pub failures: u64,
 }
 
+/// The error of a preset that does not exist.
+fn unknown(preset_name: &str) -> Fault {
+    let known: Vec<&str> = preset::ALL.iter().map(|preset| preset.name).collect();
+    Fault::argument(format_args!(
+        "preset `{preset_name}` is unknown; expected one of {}",
+        known.join(", ")
+    ))
+}
+
 /// The chip that a description asks for.
 fn spec(description: &Description, preset_name: &str) -> Result<ChipSpec, Fault> {
-    let unknown = || {
-        let known: Vec<&str> = preset::ALL.iter().map(|preset| preset.name).collect();
-        Fault::argument(format_args!(
-            "preset `{preset_name}` is unknown; expected one of {}",
-            known.join(", ")
-        ))
-    };
-    let mut spec = preset::find(preset_name).ok_or_else(unknown)?.spec();
+    let preset = preset::find(preset_name).ok_or_else(|| unknown(preset_name))?;
+    let mut spec = preset.spec();
     let geometry = &mut spec.geometry;
     let values = [
         (&mut geometry.page, description.page),
@@ -162,7 +165,7 @@ pub unsafe extern "C" fn nandlab_chip_geometry(
 
 /// Reads a page. `data` has the length of a page, or 0 to read spare bytes alone; `oob` has at most
 /// the spare bytes. An erased page reads as 0xFF. `corrected` takes the most bits that the error
-/// correction mended in a codeword; it may be null.
+/// correction repaired in a codeword; it may be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nandlab_read(
     chip: *mut Chip,

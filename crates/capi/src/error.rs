@@ -14,7 +14,7 @@ pub enum Status {
     Ok = 0,
     /// A null pointer, or a value that the function does not take.
     Argument = 1,
-    /// More bit errors than the error correction can mend, or a torn page. The buffers hold the
+    /// More bit errors than the error correction can repair, or a torn page. The buffers hold the
     /// bytes as read.
     Uncorrectable = 2,
     /// The chip reported a failed program.

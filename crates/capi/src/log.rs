@@ -69,7 +69,7 @@ pub struct Cut {
     /// Numbers the states of one phase of one operation. It chooses the moment within the
     /// operation, and what becomes of all operations under way.
     pub word: u32,
-    /// Varies all states.
+    /// Varies the torn bits of all states.
     pub seed: u64,
 }
 

@@ -87,7 +87,7 @@ pub const F2FS: Limits = Limits {
     owners: true,
 };
 
-/// UBIFS.
+/// What UBIFS can hold.
 pub const UBIFS: Limits = Limits {
     name: "UBIFS",
     name_max: 255,

@@ -267,31 +267,32 @@ impl Volume {
         let Located {
             place, detected, ..
         } = located;
-        let (layers, troubles) = (Vec::new(), Vec::new());
         let mut volume = Self {
-            layers,
+            layers: Vec::new(),
             mounted: None,
             detected,
             unrecovered: None,
             recovered: false,
             lack: None,
-            troubles,
+            troubles: Vec::new(),
             unsupported: None,
             looked_into: None,
             place,
         };
         match detected {
             Detected::Disk(DiskKind::Ubifs) => volume.ubifs_bytes(opening, access)?,
-            Detected::Disk(kind) => {
-                let disk = match (kind, access) {
-                    (DiskKind::Squashfs, _) => volume.place.disk_filled()?,
-                    _ => volume.place.disk(access)?,
-                };
-                volume.disk(disk, kind, opening, access)?;
-            }
+            Detected::Disk(kind) => volume.open_disk(kind, opening, access)?,
             Detected::Flash(format, kind) => volume.open_flash(format, kind, opening, access)?,
         }
         Ok(volume)
+    }
+
+    fn open_disk(&mut self, kind: DiskKind, opening: &Opening, access: Access) -> Result<()> {
+        let disk = match kind {
+            DiskKind::Squashfs => self.place.disk_filled()?,
+            _ => self.place.disk(access)?,
+        };
+        self.disk(disk, kind, opening, access)
     }
 
     /// What was opened, to be opened once more without looking for it.

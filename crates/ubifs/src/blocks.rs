@@ -90,7 +90,7 @@ impl Blocks {
         idle.map(|((lnum, props), _)| (lnum, *props))
     }
 
-    /// All blocks.
+    /// Returns all blocks of the main area with their properties.
     pub fn all(&self) -> impl Iterator<Item = (u32, Props)> + '_ {
         let props = self.props.iter().copied();
         (self.first..).zip(props)
@@ -108,7 +108,7 @@ impl Blocks {
         found.map(|(lnum, _)| lnum)
     }
 
-    /// A block that is partly written and has room for `len` bytes: the one with the most.
+    /// A block that is partly written and has `len` bytes left: the one with the most.
     pub fn partial(&self, len: u32) -> Option<(u32, Props)> {
         let fits = |props: &Props| !props.is_index && (len..self.leb).contains(&props.free);
         let idle = self.idle().filter(|(_, props)| fits(props));
@@ -144,7 +144,7 @@ impl Blocks {
         four
     }
 
-    /// Leaves of the tree with blocks whose properties changed, told once.
+    /// Leaves of the tree with blocks whose properties changed, reported once.
     pub fn take_changed(&mut self) -> BTreeSet<u32> {
         let changed = core::mem::take(&mut self.changed);
         changed.into_iter().map(|at| at / 4).collect()

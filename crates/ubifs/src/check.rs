@@ -19,12 +19,12 @@ use alloc::vec::Vec;
 use nandlab_vfs::report::Report;
 use nandlab_vfs::{FileType, Ino, check_name};
 
-/// What was read.
+/// Counts of what a check read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Inodes, those of attributes among them.
     pub inodes: u64,
-    /// Data nodes.
+    /// Data nodes that the check read.
     pub blocks: u64,
     /// Bytes of contents, unpacked.
     pub bytes: u64,
@@ -270,7 +270,7 @@ impl<L: Lebs> Check<'_, L> {
         entry.map_or_else(|| b"?".into(), |entry| entry.name)
     }
 
-    /// Findings whose paths can be told now that all names are known.
+    /// Findings whose paths can be given now that all names are known.
     fn early(&mut self) {
         for early in core::mem::take(&mut self.early) {
             let finding = match early {

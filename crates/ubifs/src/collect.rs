@@ -1,4 +1,4 @@
-//! Room for the journal: nodes in use are moved out of blocks that are mostly dirty.
+//! Space for the journal: nodes in use are moved out of blocks that are mostly dirty.
 //!
 //! *Promises.* A moved node keeps its number, so that replay sorts it where it was. *Power loss.* A
 //! block is given up only when the moved nodes, and whatever made others obsolete, were written.

@@ -109,13 +109,8 @@ impl<L: Lebs> Ubifs<L> {
     fn thin_index(&mut self) {
         let here = self.media.geometry();
         let needed = self.master.index_bytes.div_ceil(here.leb.into()) as usize;
-        let head = self.master.index_head.0;
-        let blocks = self.writer.blocks.idle();
-        let index = blocks.filter(|(lnum, props)| props.is_index && *lnum != head);
-        let used = index.map(|(lnum, props)| (props.used(here.leb), lnum));
-        let mut used: Vec<(u32, u32)> = used.collect();
+        let used = self.index_blocks(here.leb);
         let surplus = used.len().saturating_sub(2 * needed + 1);
-        used.sort_unstable();
         let mut moved = 0;
         for (bytes, lnum) in used.into_iter().take(surplus) {
             moved += bytes;
@@ -124,6 +119,17 @@ impl<L: Lebs> Ubifs<L> {
             }
             self.index.tree.touch_block(lnum);
         }
+    }
+
+    /// Index blocks other than the head's, each behind its bytes in use, ascending.
+    fn index_blocks(&self, leb: u32) -> Vec<(u32, u32)> {
+        let head = self.master.index_head.0;
+        let blocks = self.writer.blocks.idle();
+        let index = blocks.filter(|(lnum, props)| props.is_index && *lnum != head);
+        let mut used: Vec<(u32, u32)> =
+            index.map(|(lnum, props)| (props.used(leb), lnum)).collect();
+        used.sort_unstable();
+        used
     }
 
     fn write_index(&mut self) -> Result<()> {
@@ -240,7 +246,7 @@ struct IndexOut<'a, L> {
     sqnum: u64,
     head: Place,
     bytes: Vec<u8>,
-    /// Bytes of nodes.
+    /// Bytes of index nodes written so far.
     written: u64,
 }
 

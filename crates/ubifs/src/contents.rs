@@ -1,8 +1,8 @@
 //! Contents of files written and cut.
 //!
 //! *Promises.* Each block of 4 KiB is a node of its own, packed if that saves enough. *Power loss.*
-//! The inode is written first, but to another head of the journal: what becomes durable first is not
-//! known. A recovery raises the size to the end of the contents. A truncation is one group of nodes.
+//! The inode is written first, but to another head of the journal: either may become durable first.
+//! A recovery raises the size to the end of the contents. A truncation is one group of nodes.
 
 use crate::batch::Batch;
 use crate::error::{Result, UbifsError};

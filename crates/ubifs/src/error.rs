@@ -10,24 +10,24 @@ pub enum UbifsError {
     /// The call asked for something impossible.
     #[error(transparent)]
     Call(#[from] Errno),
-    /// The medium failed.
+    /// The medium failed at this place.
     #[error("LEB {lnum}, byte {offs}: {error}")]
     Medium {
-        /// The logical block.
+        /// The logical block that this is about.
         lnum: u32,
         /// The byte in it.
         offs: u32,
-        /// Why.
+        /// The error that was met there.
         error: LebError,
     },
     /// The medium failed while it was written.
     #[error("LEB {lnum}, byte {offs}: write: {error}")]
     Write {
-        /// The logical block.
+        /// The logical block that this is about.
         lnum: u32,
         /// The byte in it.
         offs: u32,
-        /// Why.
+        /// The error that was met there.
         error: LebError,
     },
     /// A commit found no empty block for the index.
@@ -39,27 +39,27 @@ pub enum UbifsError {
     /// A feature that is not supported. It is no damage.
     #[error("superblock: {what} is not supported")]
     Feature {
-        /// Its name.
+        /// The name of the field or structure.
         what: &'static str,
     },
     /// A structure is not what it should be.
     #[error("LEB {lnum}, byte {offs}: {fault}")]
     Field {
-        /// The logical block.
+        /// The logical block that this is about.
         lnum: u32,
         /// Where the structure begins in it.
         offs: u32,
-        /// What is wrong.
+        /// What is wrong with the bytes there.
         fault: Fault,
     },
     /// The data of a node cannot be unpacked.
     #[error("LEB {lnum}, byte {offs}: {why}")]
     Packed {
-        /// The logical block.
+        /// The logical block that this is about.
         lnum: u32,
         /// Where the node begins in it.
         offs: u32,
-        /// What is wrong.
+        /// What is wrong with the bytes there.
         why: &'static str,
     },
 }

@@ -106,7 +106,7 @@ impl Block {
         &self.bytes
     }
 
-    /// Bytes of it.
+    /// Bytes that it takes on the medium.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use nandlab_vfs::report::{self, Severity, shown};
 
-/// Something wrong.
+/// Something that a check found wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// A part of the index cannot be read.
@@ -15,7 +15,7 @@ pub enum Finding {
         from: Key,
         /// The greatest key in it.
         to: Key,
-        /// Why.
+        /// The error that was met there.
         error: UbifsError,
     },
     /// A node cannot be read.
@@ -24,61 +24,61 @@ pub enum Finding {
         path: Vec<u8>,
         /// The part of the inode.
         what: &'static str,
-        /// Why.
+        /// The error that was met there.
         error: UbifsError,
     },
     /// A name that no path can hold.
     Name {
-        /// The path.
+        /// The path from the root of the volume.
         path: Vec<u8>,
     },
     /// An inode that nothing names, or nothing that can be reached.
     Lost {
-        /// The inode.
+        /// The number of the inode.
         inode: u32,
     },
     /// A name of an inode that is not there, or may not have it.
     Wrong {
-        /// The path.
+        /// The path from the root of the volume.
         path: Vec<u8>,
         /// What is wrong with it.
         what: &'static str,
     },
     /// A node of the LEB properties tree cannot be read.
     Properties {
-        /// Why.
+        /// The error that was met there.
         error: UbifsError,
     },
     /// A block with nodes in use holds something else, too.
     Contents {
-        /// Why.
+        /// The error that was met there.
         error: UbifsError,
     },
     /// A block holds both index nodes and others.
     Mixed {
-        /// The logical block.
+        /// The logical block that this is about.
         lnum: u32,
     },
     /// A number of a logical block that is counted otherwise.
     Space {
-        /// The logical block.
+        /// The logical block that this is about.
         lnum: u32,
-        /// What is counted.
+        /// The kind of space that is counted.
         what: &'static str,
         /// What the properties say.
         found: u64,
-        /// What was counted.
+        /// What the check itself counted.
         counted: u64,
     },
     /// A number that is counted otherwise.
     Count {
         /// The path; empty for the whole.
         path: Vec<u8>,
-        /// What is counted.
+        /// The kind of space that is counted.
         what: &'static str,
         /// What the medium says.
         found: u64,
-        /// What was counted.
+        /// What the check itself counted.
         counted: u64,
     },
 }

@@ -58,7 +58,7 @@ pub(crate) struct Use {
     pub index: u64,
 }
 
-/// The index.
+/// The index of the last commit, read whole.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     map: BTreeMap<Slot, Branch>,
@@ -181,7 +181,7 @@ impl Index {
         }
     }
 
-    /// Leaves that went out of the index, told once.
+    /// Leaves that went out of the index, reported once.
     pub fn take_obsolete(&mut self) -> Vec<Branch> {
         core::mem::take(&mut self.obsolete)
     }

@@ -7,7 +7,7 @@ use crate::mount::Ubifs;
 use alloc::vec::Vec;
 use nandlab_vfs::{Attr, Errno, FileType, Ino};
 
-/// An inode.
+/// An inode in memory, with its attributes.
 #[derive(Clone, Debug)]
 pub(crate) struct Inode {
     pub number: u32,

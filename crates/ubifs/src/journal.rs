@@ -19,9 +19,9 @@ use nandlab_vfs::Errno;
 pub(crate) enum Head {
     /// Nodes that collection moves.
     Moved,
-    /// Inodes and entries.
+    /// The head for inodes and entries.
     Base,
-    /// Contents.
+    /// The head for contents of files.
     Data,
 }
 
@@ -218,7 +218,7 @@ impl<L: Lebs> Ubifs<L> {
         here.log_lebs - used
     }
 
-    /// Whether the log or the journal has no room for another block.
+    /// Whether the log or the journal has no space for another block.
     pub(crate) fn must_commit(&self) -> bool {
         let here = self.media.geometry();
         let log = &self.writer.log;

@@ -17,7 +17,7 @@ pub enum LebError {
     /// Some bits are wrong; the buffer has what was read.
     #[error("bits beyond correction")]
     Lost,
-    /// UBI failed.
+    /// UBI below the volume failed.
     #[error(transparent)]
     Ubi(#[from] UbiError),
     /// The bytes of the volume failed.
@@ -36,7 +36,7 @@ pub enum LebError {
 pub struct LebShape {
     /// Bytes of a logical block.
     pub leb_bytes: u32,
-    /// Logical blocks.
+    /// Logical blocks of the volume.
     pub lebs: u32,
     /// Bytes that are written at once at least, where the medium knows.
     pub page: Option<u32>,
@@ -44,8 +44,8 @@ pub struct LebShape {
 
 /// Logical blocks. Those that are only read need no more than the first two methods.
 ///
-/// Everything takes effect in the order of the calls. A power cut may tear the last write; it leaves
-/// a changed block whole, old or new; and it may bring back what an unmapped block held.
+/// Everything takes effect in the order of the calls. A power cut may tear the last write, and it
+/// may bring back what an unmapped block held. It leaves a changed block whole, old or new.
 pub trait Lebs {
     /// Their number and length.
     fn shape(&self) -> LebShape;
@@ -141,7 +141,7 @@ impl<M: Mtd> UbiLebs<M> {
         Ok(Self { ubi, volume, shape })
     }
 
-    /// The device.
+    /// Returns the UBI device below.
     pub fn into_ubi(self) -> Ubi<M> {
         self.ubi
     }
@@ -206,7 +206,7 @@ impl<B: Backing> Bare<B> {
         u64::from(self.shape.leb_bytes) * u64::from(self.shape.lebs)
     }
 
-    /// The bytes.
+    /// Returns the bytes of the volume.
     pub fn into_bytes(self) -> B {
         self.bytes
     }

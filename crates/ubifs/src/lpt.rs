@@ -1,6 +1,6 @@
 //! The LEB properties tree of the last commit, read whole.
 //!
-//! *Promises.* Every node is read once, so that memory and time are bounded by the number of blocks.
+//! *Promises.* Every node is read once, so the number of blocks bounds memory and time.
 //! A node that cannot be read leaves the blocks below it unknown, with its error. *Knows nothing
 //! of* what is true of the blocks: [`space`](crate::space) compares.
 
@@ -11,7 +11,7 @@ use crate::lebs::Lebs;
 use crate::node::Media;
 use alloc::{vec, vec::Vec};
 
-/// The tree.
+/// The LEB properties tree in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Lpt {
     /// The properties of each block of the main area, as far as they are known.

@@ -36,7 +36,7 @@ struct Stretch {
     bytes: Vec<u8>,
 }
 
-/// Finds room for the nodes of one commit.
+/// Finds space for the nodes of one commit.
 struct Layout {
     leb: u32,
     min_io: u32,
@@ -47,7 +47,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// Takes room for a node.
+    /// Takes space for a node.
     fn place(&mut self, len: usize, ltab: &mut [Ltab]) -> Result<Place> {
         let last = self.stretches.last();
         let end = last.map(|one| one.offs + one.bytes.len() as u32);

@@ -73,7 +73,7 @@ const SAVED_LEBS: u32 = 256;
 const JOURNAL_MAX: u64 = 32 << 20;
 const JOURNAL_LEBS_MIN: u32 = 5;
 const BUDS_MIN: u32 = 3;
-/// Rounds in which the areas' lengths settle.
+/// Rounds until the areas' lengths no longer change.
 const ROUNDS: u32 = 64;
 
 /// Makes an empty volume of all blocks that there are.

@@ -25,7 +25,7 @@ pub struct Journal {
     pub master_recovered: bool,
     /// Parts of the journal.
     pub parts: u32,
-    /// Nodes in them.
+    /// Nodes that the replay found in them.
     pub nodes: u64,
     /// Inodes without a name that were removed.
     pub orphans: u64,
@@ -33,7 +33,7 @@ pub struct Journal {
     pub raised: u64,
 }
 
-/// A mounted UBIFS.
+/// A mounted volume, to be read or written.
 pub struct Ubifs<L> {
     pub(crate) media: Media<L>,
     pub(crate) master: Master,
@@ -143,7 +143,7 @@ impl<L: Lebs> Ubifs<L> {
         }
     }
 
-    /// The superblock.
+    /// Returns the superblock of the volume.
     pub fn head(&self) -> &Super {
         &self.media.head
     }
@@ -163,7 +163,7 @@ impl<L: Lebs> Ubifs<L> {
         self.writer.counts
     }
 
-    /// The medium.
+    /// Gives the medium back.
     pub fn into_lebs(self) -> L {
         self.media.into_lebs()
     }

@@ -434,19 +434,19 @@ const SYMLINK_MAX: usize = 4095;
 pub(crate) const EMPTY_DIRECTORY: u64 = 160;
 
 impl Inode {
-    /// One name more.
+    /// Counts one name more in the directory.
     fn grow(&mut self, name: &[u8], now: Time) {
         self.size += u64::from(entry_bytes(name));
         self.touch(now);
     }
 
-    /// One name less.
+    /// Counts one name less in the directory.
     fn shrink(&mut self, name: &[u8], now: Time) {
         self.size = self.size.saturating_sub(entry_bytes(name).into());
         self.touch(now);
     }
 
-    /// Its contents changed.
+    /// Notes that the contents changed just now.
     pub fn touch(&mut self, now: Time) {
         self.attr.mtime = now;
         self.attr.ctime = now;

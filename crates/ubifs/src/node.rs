@@ -14,7 +14,7 @@ pub(crate) struct Media<L> {
     pub heads: [Option<Buffer>; 3],
 }
 
-/// A head of the journal: where it writes next, and what waits for that.
+/// A head of the journal: where it writes next, and the bytes not yet written.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffer {
     pub lnum: u32,
@@ -28,7 +28,7 @@ impl Buffer {
         self.offs + self.bytes.len() as u32
     }
 
-    /// Shows what waits in a part of the medium that was read.
+    /// Shows bytes not yet written in a part of the medium that was read.
     fn overlay(&self, lnum: u32, offs: u32, buf: &mut [u8]) {
         let end = offs + buf.len() as u32;
         let from = self.offs.max(offs);
@@ -41,7 +41,7 @@ impl Buffer {
 }
 
 impl<L: Lebs> Media<L> {
-    /// Reads the superblock.
+    /// Reads the superblock and checks the shape.
     pub fn new(mut lebs: L) -> Result<Self> {
         let shape = lebs.shape();
         let mut node = vec![0; Super::BYTES];

@@ -41,7 +41,7 @@ enum Seen {
 /// How the end of a block is treated that may be torn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ends {
-    /// Nodes stand alone.
+    /// Nodes stand alone: each counts by itself.
     Single,
     /// Groups are whole or not there.
     Grouped,

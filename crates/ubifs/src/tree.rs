@@ -15,7 +15,7 @@ use core::ops::Bound::{Excluded, Included, Unbounded};
 /// The nodes of a level by their first slots; nothing for a node that is to be written.
 type Level = BTreeMap<Slot, Option<Branch>>;
 
-/// The index nodes.
+/// The index nodes in memory, dirty ones included.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     levels: Vec<Level>,
@@ -72,7 +72,7 @@ impl Tree {
         slots.into_iter().for_each(|slot| self.touch(slot));
     }
 
-    /// Nodes that went out of the tree, told once.
+    /// Nodes that went out of the tree, reported once.
     pub fn take_obsolete(&mut self) -> Vec<Branch> {
         core::mem::take(&mut self.obsolete)
     }
@@ -153,16 +153,18 @@ fn pack(
         for node in 0..nodes {
             let from = node * all.len() / nodes;
             let to = (node + 1) * all.len() / nodes;
-            let part: Vec<(Key, Branch)> = all[from..to]
-                .iter()
-                .map(|(slot, at)| (slot.key, *at))
-                .collect();
+            let part = branches(&all[from..to]);
             debug_assert!(index_bytes(part.len()) <= index_bytes(fanout as usize));
             let at = write(index_draft(number, &part))?;
             level.insert(all[from].0, Some(at));
         }
     }
     Ok(())
+}
+
+fn branches(children: &[(Slot, Branch)]) -> Vec<(Key, Branch)> {
+    let branches = children.iter().map(|(slot, at)| (slot.key, *at));
+    branches.collect()
 }
 
 /// Runs of marked neighbours: their first slots, and the slots from and up to which they reach.

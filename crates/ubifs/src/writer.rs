@@ -9,7 +9,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 /// What a writer did beside writing what it was given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Commits.
+    /// Commits since the mount.
     pub commits: u64,
     /// Blocks that were emptied to make room.
     pub collected: u64,

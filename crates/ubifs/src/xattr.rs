@@ -65,7 +65,7 @@ impl<L: Lebs> Ubifs<L> {
         names.map(|entry| Ok(entry?.name)).collect()
     }
 
-    /// Sets an attribute.
+    /// Sets an extended attribute of an inode.
     pub(crate) fn set_xattr(
         &mut self,
         number: u32,
@@ -84,11 +84,7 @@ impl<L: Lebs> Ubifs<L> {
             Err(UbifsError::Call(Errno::NoData)) => None,
             Err(error) => return Err(error),
         };
-        match (expect, &old) {
-            (SetXattr::Create, Some(_)) => return Err(Errno::Exists.into()),
-            (SetXattr::Replace, None) => return Err(Errno::NoData.into()),
-            _ => {}
-        }
+        check_expected(expect, old.is_some())?;
         host.attr.ctime = now;
         match old {
             Some(old) => self.change_xattr(host, old, value),
@@ -115,9 +111,7 @@ impl<L: Lebs> Ubifs<L> {
         host.xattrs = (count + 1, bytes, names);
         let number = self.new_number()?;
         let mut inode = self.fresh(number, FileType::File, 0o777, now);
-        inode.compressor = 0;
-        inode.flags = IS_XATTR | host.flags & 0x01;
-        inode.set_value(value);
+        inode.make_value(host.flags, value);
         let mut batch = Batch::default();
         self.any_entry(&mut batch, (host.number, KeyKind::Xent), name, number, 0);
         batch.inode(&inode);
@@ -125,19 +119,13 @@ impl<L: Lebs> Ubifs<L> {
         self.run(Head::Base, batch)
     }
 
-    /// Removes an attribute.
+    /// Removes an extended attribute of an inode.
     pub(crate) fn remove_xattr(&mut self, number: u32, name: &[u8], now: Time) -> Result<()> {
         let mut host = self.stored(number)?;
         check_name(name)?;
         let entry = self.find(number, KeyKind::Xent, name)?;
         let mut inode = self.stored(entry.inode)?;
-        let (count, bytes, names) = host.xattrs;
-        let gone = entry_bytes(name) + value_bytes(&inode.data);
-        host.xattrs = (
-            count.saturating_sub(1),
-            bytes.saturating_sub(gone),
-            names.saturating_sub(name.len() as u32),
-        );
+        host.subtract_xattr(name, &inode.data);
         host.attr.ctime = now;
         inode.links = 0;
         inode.set_value(&[]);
@@ -149,7 +137,34 @@ impl<L: Lebs> Ubifs<L> {
     }
 }
 
+/// Whether an attribute may be set where one is there already, or none is.
+fn check_expected(expect: SetXattr, is_there: bool) -> Result<()> {
+    match (expect, is_there) {
+        (SetXattr::Create, true) => Err(Errno::Exists.into()),
+        (SetXattr::Replace, false) => Err(Errno::NoData.into()),
+        _ => Ok(()),
+    }
+}
+
 impl Inode {
+    /// Turns a fresh inode into the value of an attribute of an inode with these flags.
+    fn make_value(&mut self, host_flags: u32, value: &[u8]) {
+        self.compressor = 0;
+        self.flags = IS_XATTR | host_flags & 0x01;
+        self.set_value(value);
+    }
+
+    /// Takes an attribute out of the inode's counts.
+    fn subtract_xattr(&mut self, name: &[u8], value: &[u8]) {
+        let (count, bytes, names) = self.xattrs;
+        let gone = entry_bytes(name) + value_bytes(value);
+        self.xattrs = (
+            count.saturating_sub(1),
+            bytes.saturating_sub(gone),
+            names.saturating_sub(name.len() as u32),
+        );
+    }
+
     fn set_value(&mut self, value: &[u8]) {
         self.data = value.into();
         self.size = value.len() as u64;

@@ -4,7 +4,7 @@ use nandlab_testkit::tools;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-/// The crate's folder.
+/// Returns the folder of this crate.
 pub fn folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }

@@ -9,7 +9,7 @@ const BLOCK: u32 = 1024;
 const FROM: &[u8] = b"from";
 const TO: &[u8] = b"to";
 
-/// Whether a name leads to the file, told by its length.
+/// Whether a name leads to the file, known by its length.
 fn leads_to_it(disk: &mut Ram, dir: &[u8], name: &[u8], length: u64) -> bool {
     let mut ext = read_only(disk);
     let dir = ext.lookup(Ino::ROOT, dir).unwrap().ino;

@@ -78,15 +78,9 @@ fn scores(
         page: hints.page.unwrap_or(0),
         ..Shape::PLAIN
     };
-    let with_spare = pairs.iter().map(|(page, oob)| {
-        let format = plain_format(*page, *oob);
-        Shape {
-            page: *page,
-            oob: *oob,
-            ecc: None,
-            layout: hints.layout.unwrap_or(format.layout),
-        }
-    });
+    let with_spare = pairs
+        .iter()
+        .map(|(page, oob)| spare_shape(*page, *oob, hints));
     let without = std::iter::once(plain).filter(|_| hints.oob.unwrap_or(0) == 0);
     let windows = windows(scan);
     let all = without.chain(with_spare);
@@ -96,6 +90,16 @@ fn scores(
     // Stable: of equals, data without spare bytes come first.
     scored.sort_by(|a, b| b.0.worth().total_cmp(&a.0.worth()));
     scored
+}
+
+fn spare_shape(page: u32, oob: u32, hints: &Hints) -> Shape {
+    let format = plain_format(page, oob);
+    Shape {
+        page,
+        oob,
+        ecc: None,
+        layout: hints.layout.unwrap_or(format.layout),
+    }
 }
 
 /// The candidate that explains the image and that no other comes near.

@@ -61,7 +61,8 @@ pub struct Args {
     ubifs: Ubifs,
 }
 
-/// Of UBIFS only. The image is the contents of a UBI volume; `nandlab image ubinize` makes a flash of it.
+/// Of UBIFS only. The image is the contents of a UBI volume; `nandlab image ubinize` makes a flash
+/// of it.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "UBIFS")]
 struct Ubifs {

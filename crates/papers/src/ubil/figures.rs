@@ -302,12 +302,7 @@ pub fn open(cells: &Cells) -> Exhibit {
         let values = PHASES.iter().map(|(phase, _)| {
             let ubi = rate_of(cells, UBI, option, phase);
             let ubil = rate_of(cells, UBIL, option, phase);
-            format!(
-                "{} / {} / {:+.1} %",
-                rate(ubi),
-                rate(ubil),
-                (ubil / ubi - 1.0) * 100.0
-            )
+            both(ubi, ubil)
         });
         line(name, values)
     };
@@ -321,6 +316,11 @@ pub fn open(cells: &Cells) -> Exhibit {
         line("", names),
         [row("as in the table", None)].into_iter().chain(options),
     )
+}
+
+fn both(ubi: f64, ubil: f64) -> String {
+    let change = (ubil / ubi - 1.0) * 100.0;
+    format!("{} / {} / {change:+.1} %", rate(ubi), rate(ubil))
 }
 
 /// The rate with an option, or as in the table where the option does not concern the system.

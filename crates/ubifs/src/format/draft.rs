@@ -52,7 +52,7 @@ impl Draft {
         self.put32(at + 4, key.low());
     }
 
-    /// Completes the node.
+    /// Completes the node with its sequence number and checksum.
     pub fn seal(mut self, sqnum: u64, group: Group) -> Vec<u8> {
         self.put64(8, sqnum);
         self.0[21] = match group {

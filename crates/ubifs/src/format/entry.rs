@@ -13,7 +13,7 @@ pub struct Entry<'a> {
     pub inode: u32,
     /// The type of the inode, as a number of its own.
     pub kind: u8,
-    /// The name.
+    /// The name, without a final NUL.
     pub name: &'a [u8],
 }
 
@@ -95,7 +95,7 @@ impl<'a> Entry<'a> {
 /// Where a node lies, as an index node says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Branch {
-    /// The logical block.
+    /// The logical block that this is about.
     pub lnum: u32,
     /// The byte in it.
     pub offs: u32,
@@ -103,7 +103,7 @@ pub struct Branch {
     pub len: u32,
 }
 
-/// An index node.
+/// An index node as it lies on the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexNode<'a> {
     /// 0: its children are leaves.
@@ -134,7 +134,7 @@ pub(crate) fn index_bytes(children: usize) -> u32 {
 }
 
 impl<'a> IndexNode<'a> {
-    /// Reads a node.
+    /// Reads the node from its bytes, header included.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Fault> {
         let count = le16(bytes, 24);
         let branches = &bytes[28..];

@@ -17,9 +17,9 @@ pub const MAGIC: u32 = 0x0610_1831;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} is {found:#x}, expected {expected}")]
 pub struct Fault {
-    /// Its name.
+    /// The name of the field or structure.
     pub what: &'static str,
-    /// Its value.
+    /// The value that was found.
     pub found: u64,
     /// What it should be.
     pub expected: Expected,
@@ -131,7 +131,7 @@ impl Kind {
 /// Where a node stands among those that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// Alone.
+    /// The node stands alone.
     None,
     /// In a group that goes on behind it.
     Inside,
@@ -139,16 +139,16 @@ pub enum Group {
     Last,
 }
 
-/// A header.
+/// The common header of all nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Counts everything that is written.
     pub sqnum: u64,
     /// Bytes of the whole node.
     pub len: u32,
-    /// Its type.
+    /// The type of the node behind it.
     pub kind: Kind,
-    /// Its group.
+    /// The place of the node in its group.
     pub group: Group,
 }
 

@@ -13,10 +13,10 @@ const IS_ENCRYPTED: u32 = 0x40;
 /// Names of attributes together, with a zero each, at most.
 pub const XATTR_NAMES_MAX: u64 = 65_536;
 
-/// An inode node.
+/// An inode node as it lies on the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InodeNode<'a> {
-    /// The inode.
+    /// The number of the inode.
     pub inode: u32,
     /// Bytes of contents; of a directory, what its entries take.
     pub size: u64,
@@ -24,11 +24,11 @@ pub struct InodeNode<'a> {
     pub times: [Time; 3],
     /// Names; 0 takes the inode away.
     pub links: u32,
-    /// The owner.
+    /// The user who owns the inode.
     pub uid: u32,
-    /// The group.
+    /// The group that owns the inode.
     pub gid: u32,
-    /// Type and rights.
+    /// The file type and permission bits.
     pub mode: u32,
     /// Attribute bits, and whether it is the value of an attribute.
     pub flags: u32,

@@ -6,13 +6,13 @@ use core::fmt;
 /// What of an inode a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeyKind {
-    /// The inode itself.
+    /// The inode node of the file itself.
     Inode,
     /// A block of its contents.
     Data,
     /// A name in the directory.
     Dent,
-    /// An extended attribute.
+    /// The entry of an extended attribute.
     Xent,
 }
 
@@ -67,7 +67,7 @@ impl Key {
         )
     }
 
-    /// Reads a key.
+    /// Reads a key at a byte of a node.
     pub fn parse(bytes: &[u8], at: usize) -> Result<Self, Fault> {
         let low = le32(bytes, at + 4);
         let key = Self(u64::from(le32(bytes, at)) << 32 | u64::from(low));
@@ -76,12 +76,12 @@ impl Key {
         Ok(key)
     }
 
-    /// The inode.
+    /// Returns the number of the inode.
     pub fn inode(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
-    /// The kind.
+    /// Returns the kind of node that has this key.
     pub fn kind(self) -> KeyKind {
         match self.0 as u32 >> VALUE_BITS {
             0 => KeyKind::Inode,
@@ -110,7 +110,7 @@ impl Key {
 /// How the names of directory entries become values of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyHash {
-    /// ReiserFS's R5.
+    /// The hash R5 of ReiserFS, the default.
     R5,
     /// The first four bytes: for tests of colliding names.
     Test,

@@ -11,12 +11,12 @@ pub struct DataNode<'a> {
     pub size: u32,
     /// The number of the compressor.
     pub compressor: u16,
-    /// The packed bytes.
+    /// The bytes, packed as the compressor says.
     pub packed: &'a [u8],
 }
 
 impl<'a> DataNode<'a> {
-    /// Reads a node.
+    /// Reads the node from its bytes, header included.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Fault> {
         let key = Key::parse(bytes, 24)?;
         let is_data = key.kind() == KeyKind::Data;
@@ -56,11 +56,11 @@ impl<'a> DataNode<'a> {
 /// A truncation node, which only the journal has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Truncation {
-    /// The inode.
+    /// The number of the inode.
     pub inode: u32,
-    /// Bytes before.
+    /// Bytes of the file before the truncation.
     pub old: u64,
-    /// Bytes behind it.
+    /// Bytes of the file after the truncation.
     pub new: u64,
 }
 
@@ -74,7 +74,7 @@ impl Truncation {
         node
     }
 
-    /// Reads a node.
+    /// Reads the node from its bytes, header included.
     pub fn parse(bytes: &[u8]) -> Result<Self, Fault> {
         let old = le64(bytes, 40);
         let new = le64(bytes, 48);
@@ -101,7 +101,7 @@ impl Truncation {
 /// A reference to a part of the journal, in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ref {
-    /// The logical block.
+    /// The logical block that this is about.
     pub lnum: u32,
     /// The byte in it from which on it is the journal's.
     pub offs: u32,
@@ -119,7 +119,7 @@ impl Ref {
         node
     }
 
-    /// Reads a node.
+    /// Reads the node from its bytes, header included.
     pub fn parse(bytes: &[u8]) -> Self {
         Self {
             lnum: le32(bytes, 24),
@@ -157,7 +157,7 @@ pub struct Orphans<'a> {
 }
 
 impl<'a> Orphans<'a> {
-    /// Reads a node.
+    /// Reads the node from its bytes, header included.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Fault> {
         let inodes = &bytes[32..];
         let fits = inodes.len().is_multiple_of(8);

@@ -1,5 +1,5 @@
-//! Nodes of the LEB properties tree: how much of each block of the main area is free and dirty. Their
-//! fields are packed bit by bit; their widths depend on the volume.
+//! Nodes of the LEB properties tree: how much of each block of the main area is free and dirty.
+//! Their fields are packed bit by bit, and the volume decides their widths.
 
 use super::bits::{BitReader, BitWriter, crc16, width};
 use super::{Fault, Super};
@@ -248,7 +248,7 @@ impl LptShape {
         Ok(all)
     }
 
-    /// Packs a leaf.
+    /// Packs a leaf with the properties of four blocks.
     pub fn pnode(&self, number: u32, all: &[Props; 4]) -> Vec<u8> {
         let mut writer = self.begin(PNODE, self.pnode_bytes());
         self.number(&mut writer, number);

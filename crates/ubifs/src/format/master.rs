@@ -2,17 +2,17 @@
 
 use super::{Branch, Draft, Fault, Geometry, Kind, Place, Props, SQNUM_LIMIT, align8, le32, le64};
 
-/// Flags.
+/// Flag bits of the master node.
 pub(crate) const DIRTY: u32 = 1;
 pub(crate) const NO_ORPHANS: u32 = 2;
 pub(crate) const RECOVERED: u32 = 4;
-/// No logical block.
+/// The number that stands for no logical block.
 const NONE: u32 = u32::MAX;
 
 /// Sums over the main area, as a master node has them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
-    /// Bytes never written.
+    /// Bytes that are erased and not written.
     pub free: u64,
     /// Bytes that nothing uses.
     pub dirty: u64,
@@ -22,14 +22,14 @@ pub struct Space {
     pub dead: u64,
     /// Bytes that may stay unused because a node does not fit.
     pub dark: u64,
-    /// Blocks without contents.
+    /// Blocks of the main area without contents.
     pub empty_lebs: u32,
     /// Blocks of the index.
     pub index_lebs: u32,
 }
 
 impl Space {
-    /// Counts a block.
+    /// Adds the properties of a block to the sums.
     pub fn add(&mut self, props: Props, here: &Geometry) {
         self.free += u64::from(props.free);
         self.dirty += u64::from(props.dirty);
@@ -50,13 +50,13 @@ impl Space {
 /// A master node: the state of the last commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Master {
-    /// Its own number.
+    /// The sequence number of this node.
     pub sqnum: u64,
     /// The greatest inode number in use.
     pub highest_inode: u64,
     /// The number of the commit.
     pub commit: u64,
-    /// Flags.
+    /// The flag bits, as on the medium.
     pub flags: u32,
     /// The first block of the log.
     pub log_lnum: u32,
@@ -85,7 +85,7 @@ pub struct Master {
 }
 
 impl Master {
-    /// Reads a node.
+    /// Reads the node from its bytes, header included.
     pub fn parse(bytes: &[u8], sqnum: u64) -> Self {
         let pair = |at| (le32(bytes, at), le32(bytes, at + 4));
         let gc = le32(bytes, 60);

@@ -34,7 +34,7 @@ pub const BLOCK: u32 = 4096;
 pub const FILE_MAX: u64 = 1 << 41;
 /// Bytes that a padding piece shorter than a padding node is filled with.
 pub const PADDING: u8 = 0xCE;
-/// The longest name.
+/// Bytes of the longest name of a file.
 pub const NAME_MAX: usize = 255;
 /// The longest symbolic link or attribute.
 pub const INLINE_MAX: u32 = 4096;

@@ -14,7 +14,7 @@ const AUTHENTICATION: u32 = 0x20;
 /// The least and the greatest length of a logical block.
 const LEB_MIN: u32 = 15_360;
 const LEB_MAX: u32 = 2 << 20;
-/// The newest format.
+/// The newest version of the format.
 const VERSION: u32 = 5;
 /// Journal heads: for collected nodes, for inodes and entries, for data.
 pub(crate) const HEADS: u32 = 3;
@@ -34,7 +34,7 @@ pub struct Geometry {
     pub min_io: u32,
     /// Bytes of a logical block.
     pub leb: u32,
-    /// Logical blocks.
+    /// Logical blocks of the volume.
     pub lebs: u32,
     /// Logical blocks that it may grow to.
     pub lebs_max: u32,
@@ -42,7 +42,7 @@ pub struct Geometry {
     pub log_lebs: u32,
     /// Those of the tree of properties.
     pub lpt_lebs: u32,
-    /// Those for orphans.
+    /// Logical blocks of the orphan area.
     pub orphan_lebs: u32,
     /// Branches of an index node at most.
     pub fanout: u32,
@@ -106,14 +106,14 @@ impl Geometry {
     }
 }
 
-/// A superblock.
+/// A superblock as it lies on the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Super {
-    /// Where everything lies.
+    /// Where the areas of the volume lie.
     pub geometry: Geometry,
     /// How names become keys.
     pub key_hash: KeyHash,
-    /// Flags.
+    /// The flag bits, as on the medium.
     pub flags: u32,
     /// The version of the format.
     pub version: u32,
@@ -134,7 +134,7 @@ fn refuse<T>(fault: Fault) -> Result<T> {
 }
 
 impl Super {
-    /// Bytes of it.
+    /// Bytes that it takes on the medium.
     pub const BYTES: usize = 4096;
 
     /// The length and the number of logical blocks, as the head of a volume says.

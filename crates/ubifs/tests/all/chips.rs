@@ -5,7 +5,7 @@ use nandlab_ubi::{Headers, Options, Ubi};
 use nandlab_ubifs::{UbiLebs, Ubifs};
 use std::error::Error;
 
-/// A chip.
+/// The shape of a chip for tests.
 #[derive(Clone, Copy, Debug)]
 pub struct Chip {
     pub page: u32,

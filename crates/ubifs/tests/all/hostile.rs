@@ -1,4 +1,4 @@
-//! Damaged volumes: no panic, no endless loop, and no change that is not told.
+//! Damaged volumes: no panic, no endless loop, and no change that is not reported.
 
 use crate::made::{SHAPES, made};
 use nandlab_sim::mix;
