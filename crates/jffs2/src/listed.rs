@@ -119,10 +119,9 @@ impl<M: Mtd> Jffs2<M> {
         let last = bytes.last_chunk::<SUMMARY_MARKER>()?;
         let at = summary::start(e, last, bytes.len() as u32)?;
         let node = &bytes[at as usize..];
-        let marker = summary::whole(e, node)?.marker;
-        let is_believed = marker == 0 || marker == self.flash.marker_bytes();
+        summary::whole(e, node)?;
         let entries = summary::read(e, node, at).map(|(_, entries)| entries);
-        is_believed.then_some((at, entries))
+        Some((at, entries))
     }
 
     /// What is lost with a node of which only its entry in a list is left.

@@ -17,7 +17,7 @@ use nandlab_image::raw::raw;
 use nandlab_image::volume::{Access, Layer, Opening, UbiVolume, Volume};
 use nandlab_jffs2::Endian;
 use nandlab_oracle::manifest::{Manifest, differences};
-use nandlab_oracle::{Disk, Guest, Report};
+use nandlab_oracle::{Disk, Guest, OracleError, Report};
 use nandlab_sim::mix;
 use nandlab_testkit::{kernel, manifest};
 use nandlab_vfs::FileSystem;
@@ -279,19 +279,23 @@ impl Format {
         }
     }
 
-    /// Asks the kernel about media, in one boot.
+    /// Asks the kernel about media, in one boot. A medium that crashes the kernel is sought among
+    /// ever fewer of them.
     fn ask(&self, cases: &[Case], show: bool, tally: &Tally) {
-        let scratch = tempfile::tempdir().unwrap();
-        let disk = scratch.path().join("disk");
-        let file = File::create(&disk).unwrap();
-        let mut script = format!("{FUNCTIONS}\nprepare_{}\n", self.function);
-        for (index, case) in cases.iter().enumerate() {
-            file.write_all_at(&case.bytes, (index * self.bytes) as u64)
-                .unwrap();
-            script += &format!("{} k{index} {index}\n", self.function);
-        }
-        script += "true\n";
-        let report = kernel::boot(guest(disk).script(script));
+        let report = match self.boot(cases) {
+            Ok(report) => report,
+            Err(OracleError::Ended { .. } | OracleError::Timeout { .. }) if cases.len() > 1 => {
+                let (first, second) = cases.split_at(cases.len() / 2);
+                self.ask(first, show, tally);
+                return self.ask(second, show, tally);
+            }
+            Err(error @ (OracleError::Ended { .. } | OracleError::Timeout { .. })) => {
+                let number = cases[0].number;
+                let why = format!("{number:#x}: the kernel crashes: {error}");
+                return keep(&tally.lenient, "the kernel crashes".into(), why);
+            }
+            Err(error) => panic!("{error}"),
+        };
         for (index, case) in cases.iter().enumerate() {
             let outcome = self.compared(&report, &format!("k{index}"), case);
             if show {
@@ -304,6 +308,24 @@ impl Format {
                 keep(&tally.lenient, kind(&why), format!("{number:#x}: {why}"));
             }
         }
+    }
+
+    fn boot(&self, cases: &[Case]) -> Result<Report, OracleError> {
+        let scratch = tempfile::tempdir().unwrap();
+        let disk = scratch.path().join("disk");
+        let file = File::create(&disk).unwrap();
+        // A kernel that went on after a crash would never finish.
+        let mut script = format!(
+            "{FUNCTIONS}\necho 1 >/proc/sys/kernel/panic_on_oops\nprepare_{}\n",
+            self.function
+        );
+        for (index, case) in cases.iter().enumerate() {
+            file.write_all_at(&case.bytes, (index * self.bytes) as u64)
+                .unwrap();
+            script += &format!("{} k{index} {index}\n", self.function);
+        }
+        script += "true\n";
+        guest(disk).script(script).run().and_then(Report::success)
     }
 
     fn compared(&self, report: &Report, key: &str, case: &Case) -> Result<(), String> {
