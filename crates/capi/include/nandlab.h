@@ -65,7 +65,7 @@ typedef enum nandlab_status {
    */
   NANDLAB_STATUS_ARGUMENT = 1,
   /**
-   * More bit errors than the error correction can mend, or a torn page. The buffers hold the
+   * More bit errors than the error correction can repair, or a torn page. The buffers hold the
    * bytes as read.
    */
   NANDLAB_STATUS_UNCORRECTABLE = 2,
@@ -145,7 +145,7 @@ typedef struct nandlab_description {
    */
   uint32_t pages_per_block;
   /**
-   * Erase blocks.
+   * Erase blocks of the whole chip.
    */
   uint32_t blocks;
   /**
@@ -175,7 +175,7 @@ typedef struct nandlab_geometry {
    */
   uint32_t pages_per_block;
   /**
-   * Erase blocks.
+   * Erase blocks of the whole chip.
    */
   uint32_t blocks;
   /**
@@ -209,11 +209,11 @@ typedef struct nandlab_counts {
    */
   uint64_t copies;
   /**
-   * Block erases.
+   * Block erases, failed ones included.
    */
   uint64_t erases;
   /**
-   * Bits that the error correction mended.
+   * Bits that the error correction repaired.
    */
   uint64_t corrected_bits;
   /**
@@ -274,7 +274,7 @@ typedef struct nandlab_cut {
    */
   uint32_t word;
   /**
-   * Varies all states.
+   * Varies the torn bits of all states.
    */
   uint64_t seed;
 } nandlab_cut;
@@ -316,7 +316,7 @@ enum nandlab_status nandlab_chip_geometry(const struct nandlab_chip *chip,
 /**
  * Reads a page. `data` has the length of a page, or 0 to read spare bytes alone; `oob` has at most
  * the spare bytes. An erased page reads as 0xFF. `corrected` takes the most bits that the error
- * correction mended in a codeword; it may be null.
+ * correction repaired in a codeword; it may be null.
  */
 enum nandlab_status nandlab_read(struct nandlab_chip *chip,
                                  uint32_t page,
