@@ -30,13 +30,29 @@ impl<L: Lebs> Ubifs<L> {
         self.thin_index();
         self.write_index()?;
         self.write_orphans()?;
+        let left = self.leave_index_blocks();
         self.write_properties()?;
         let no_orphans = match self.writer.orphans.is_empty() {
             true => NO_ORPHANS,
             false => 0,
         };
         self.write_master(DIRTY | no_orphans)?;
+        for lnum in left {
+            self.media.unmap(lnum)?;
+        }
         self.finish(tail, buds)
+    }
+
+    /// Calls index blocks empty that this commit has left, so that the properties on the medium say
+    /// so before the journal takes one. They are unmapped when the last commit no longer counts.
+    fn leave_index_blocks(&mut self) -> Vec<u32> {
+        let head = self.master.index_head.0;
+        let mut left = self.writer.blocks.reclaimable(true);
+        left.retain(|lnum| *lnum != head);
+        for lnum in &left {
+            self.writer.blocks.emptied(*lnum);
+        }
+        left
     }
 
     /// Leaves that went out of the index are dirt.
@@ -208,12 +224,6 @@ impl<L: Lebs> Ubifs<L> {
         for bud in before {
             if log.buds.iter().all(|open| open.lnum != bud.lnum) {
                 self.writer.blocks.release(bud.lnum);
-            }
-        }
-        for lnum in self.writer.blocks.reclaimable(true) {
-            if lnum != self.master.index_head.0 {
-                self.media.unmap(lnum)?;
-                self.writer.blocks.emptied(lnum);
             }
         }
         match &mut self.writer.lpt {

@@ -203,7 +203,7 @@ fn judge_cases(chip: Chip, cases: Vec<Case>) {
         } = chip;
         script += &format!(
             "ours {key} {place} {count} {page} {nandsim} parts={blocks} || {{ echo {key} failed; \
-             dmesg | tail -30; exit 1; }}\n"
+             dmesg | grep -v '^.*\t0000' | grep -iE 'ubifs|lprops|LEB' | head -40; exit 1; }}\n"
         );
     }
     let report = kernel::boot(guest.script(script));
