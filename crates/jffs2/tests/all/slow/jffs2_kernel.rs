@@ -393,10 +393,12 @@ fn compare_found(report: &Report, medium: &Planted) {
         "{name}: our attributes, as the kernel sees them"
     );
     let said = String::from_utf8_lossy(&report.files[&format!("{name}-said")]).into_owned();
-    // The node that the cut tore is reported.
+    // The node that the cut tore is reported. Whether the kernel finds space for a list of its own
+    // depends on when its timer writes.
     let usual = |line: &&str| {
         line.contains("version 2.2")
             || line.contains("complete building xattr")
+            || line.contains("Summary too big")
             || *aged && line.contains("wrong data CRC")
     };
     assert_eq!(said.lines().find(|line| !usual(line)), None, "{name}");
