@@ -308,7 +308,7 @@ void nandlab_chip_free(struct nandlab_chip *chip);
 enum nandlab_status nandlab_chip_fork(const struct nandlab_chip *chip, struct nandlab_chip **fork);
 
 /**
- * Tells the shape of a chip.
+ * Returns the shape of a chip.
  */
 enum nandlab_status nandlab_chip_geometry(const struct nandlab_chip *chip,
                                           struct nandlab_geometry *geometry);
@@ -356,7 +356,7 @@ enum nandlab_status nandlab_copy(struct nandlab_chip *chip,
 enum nandlab_status nandlab_erase(struct nandlab_chip *chip, uint32_t block);
 
 /**
- * Tells whether a block is marked bad.
+ * Returns whether a block is marked bad.
  */
 enum nandlab_status nandlab_is_bad(struct nandlab_chip *chip, uint32_t block, bool *bad);
 
@@ -377,7 +377,7 @@ enum nandlab_status nandlab_sync(struct nandlab_chip *chip);
 enum nandlab_status nandlab_fence(struct nandlab_chip *chip);
 
 /**
- * Tells the virtual time of a chip, in nanoseconds.
+ * Returns the virtual time of a chip, in nanoseconds.
  */
 enum nandlab_status nandlab_now(const struct nandlab_chip *chip, uint64_t *now);
 
@@ -387,7 +387,7 @@ enum nandlab_status nandlab_now(const struct nandlab_chip *chip, uint64_t *now);
 enum nandlab_status nandlab_advance(struct nandlab_chip *chip, uint64_t nanoseconds);
 
 /**
- * Tells how many operations a chip has done.
+ * Returns how many operations a chip has done.
  */
 enum nandlab_status nandlab_chip_counts(const struct nandlab_chip *chip,
                                         struct nandlab_counts *counts);
@@ -420,12 +420,12 @@ enum nandlab_status nandlab_log_take(struct nandlab_chip *chip, struct nandlab_l
 void nandlab_log_free(struct nandlab_log *log);
 
 /**
- * Tells how many operations a log holds.
+ * Returns how many operations a log holds.
  */
 enum nandlab_status nandlab_log_length(const struct nandlab_log *log, size_t *length);
 
 /**
- * Tells an operation of a log.
+ * Returns an operation of a log.
  */
 enum nandlab_status nandlab_log_get(const struct nandlab_log *log,
                                     size_t index,

@@ -142,7 +142,7 @@ pub unsafe extern "C" fn nandlab_chip_fork(chip: *const Chip, fork: *mut *mut Ch
     })
 }
 
-/// Tells the shape of a chip.
+/// Returns the shape of a chip.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nandlab_chip_geometry(
     chip: *const Chip,
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn nandlab_chip_geometry(
     report(|| {
         // SAFETY: the caller passes null or a handle.
         let g = unsafe { raw::shared(chip, "chip") }?.0.geometry();
-        let told = Geometry {
+        let shape = Geometry {
             page: g.page,
             oob: g.oob,
             pages_per_block: g.pages_per_block,
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn nandlab_chip_geometry(
             dies: g.dies,
         };
         // SAFETY: the caller passes null or a place for a geometry.
-        unsafe { raw::give(geometry, told, "geometry") }
+        unsafe { raw::give(geometry, shape, "geometry") }
     })
 }
 
@@ -249,15 +249,15 @@ pub unsafe extern "C" fn nandlab_erase(chip: *mut Chip, block: u32) -> Status {
     })
 }
 
-/// Tells whether a block is marked bad.
+/// Returns whether a block is marked bad.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nandlab_is_bad(chip: *mut Chip, block: u32, bad: *mut bool) -> Status {
     report(|| {
         // SAFETY: the caller passes null or a handle.
         let chip = unsafe { raw::unique(chip, "chip") }?;
-        let told = chip.0.is_bad(Block(block))?;
+        let is_bad = chip.0.is_bad(Block(block))?;
         // SAFETY: the caller passes null or a place for a truth value.
-        unsafe { raw::give(bad, told, "bad") }
+        unsafe { raw::give(bad, is_bad, "bad") }
     })
 }
 
@@ -294,7 +294,7 @@ pub unsafe extern "C" fn nandlab_fence(chip: *mut Chip) -> Status {
     })
 }
 
-/// Tells the virtual time of a chip, in nanoseconds.
+/// Returns the virtual time of a chip, in nanoseconds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nandlab_now(chip: *const Chip, now: *mut u64) -> Status {
     report(|| {
@@ -319,13 +319,13 @@ pub unsafe extern "C" fn nandlab_advance(chip: *mut Chip, nanoseconds: u64) -> S
     })
 }
 
-/// Tells how many operations a chip has done.
+/// Returns how many operations a chip has done.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nandlab_chip_counts(chip: *const Chip, counts: *mut Counts) -> Status {
     report(|| {
         // SAFETY: the caller passes null or a handle.
         let c = unsafe { raw::shared(chip, "chip") }?.0.counts();
-        let told = Counts {
+        let done = Counts {
             reads: c.reads,
             oob_reads: c.oob_reads,
             programs: c.programs,
@@ -337,7 +337,7 @@ pub unsafe extern "C" fn nandlab_chip_counts(chip: *const Chip, counts: *mut Cou
             failures: c.failures,
         };
         // SAFETY: the caller passes null or a place for counts.
-        unsafe { raw::give(counts, told, "counts") }
+        unsafe { raw::give(counts, done, "counts") }
     })
 }
 

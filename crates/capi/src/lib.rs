@@ -12,7 +12,7 @@
 //! All `unsafe` code of nandlab's C interface lives here. A caller in C promises once, for all
 //! functions: a handle came from this library and is not freed yet; one thread at a time uses a
 //! handle; a pointer to bytes covers the length beside it; a pointer to a result can be written;
-//! the buffers of a call do not overlap; a text ends with a NUL. Null pointers are found and refused.
+//! the buffers of a call do not overlap; a text ends with a NUL. Null pointers are refused.
 //!
 //! | module | its one idea |
 //! |---|---|

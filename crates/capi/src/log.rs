@@ -93,7 +93,7 @@ fn operation(log: &Log, index: usize) -> Result<&LoggedOp, Fault> {
     log.ops.get(index).ok_or_else(beyond)
 }
 
-fn told(op: &LoggedOp, pages_per_block: u32) -> Operation {
+fn described(op: &LoggedOp, pages_per_block: u32) -> Operation {
     let place = match op.kind {
         LoggedKind::Program { page, .. } => (NANDLAB_PROGRAM, page.0, page.0),
         LoggedKind::Copy { from, to, .. } => (NANDLAB_COPY, to.0, from.0),
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn nandlab_log_free(log: *mut Log) {
     unsafe { raw::take_back(log) }
 }
 
-/// Tells how many operations a log holds.
+/// Returns how many operations a log holds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nandlab_log_length(log: *const Log, length: *mut usize) -> Status {
     report(|| {
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn nandlab_log_length(log: *const Log, length: *mut usize)
     })
 }
 
-/// Tells an operation of a log.
+/// Returns an operation of a log.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nandlab_log_get(
     log: *const Log,
@@ -173,9 +173,9 @@ pub unsafe extern "C" fn nandlab_log_get(
     report(|| {
         // SAFETY: the caller passes null or a handle.
         let log = unsafe { raw::shared(log, "log") }?;
-        let told = told(operation(log, index)?, log.geometry.pages_per_block);
+        let found = described(operation(log, index)?, log.geometry.pages_per_block);
         // SAFETY: the caller passes null or a place for an operation.
-        unsafe { raw::give(result, told, "result") }
+        unsafe { raw::give(result, found, "result") }
     })
 }
 

@@ -84,7 +84,7 @@ pub unsafe fn give<T>(place: *mut T, value: T, name: &str) -> Result<(), Fault> 
     Ok(())
 }
 
-/// Hands a value over as a handle.
+/// Moves a value to the heap and writes its handle.
 ///
 /// # Safety
 ///
@@ -102,7 +102,7 @@ pub unsafe fn give_handle<T>(place: *mut *mut T, value: T, name: &str) -> Result
 ///
 /// # Safety
 ///
-/// A pointer that is not null came from [`give_handle`], and nobody uses it any more.
+/// A pointer that is not null came from [`give_handle`]. Nobody uses it afterwards.
 pub unsafe fn take_back<T>(handle: *mut T) {
     if !handle.is_null() {
         // SAFETY: as promised by the caller, so that the box is whole and has one owner.

@@ -67,8 +67,8 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
-    /// Writes all dirty metadata to the medium, with the contents to which it leads; everything
-    /// written is durable afterwards.
+    /// Writes all dirty metadata to the medium, with the contents to which it leads.
+    /// Everything written is durable afterwards.
     pub(crate) fn commit(&mut self) -> Result<(), ExtError> {
         if self.is_journaled() {
             self.commit_through_journal()?;

@@ -143,8 +143,8 @@ fn base(block: u32, choices: &Format) -> Layout {
     }
 }
 
-/// Groups and inodes for the blocks; a last group too small for its own metadata and 50 blocks is
-/// left out.
+/// Groups and inodes for the blocks. A last group that is too small for its own metadata and 50
+/// blocks is left out.
 fn fit(layout: &mut Layout, bytes: u64, wanted: u32) -> Result<(), FormatError> {
     loop {
         if layout.blocks <= layout.first + 8 {

@@ -3,7 +3,7 @@
 //! *Promises.* Nothing is written. The caller writes the patches to the device when this mount is
 //! over, and asks again, since one may show the next. Only what can be derived is derived: bitmaps,
 //! counts, links, types, the indexes of directories (which go), names that lead nowhere. Bitmaps
-//! are left as they are while it is in doubt which block is whose. *Knows nothing of* contents.
+//! stay as they are while two inodes claim one block. *Knows nothing of* contents.
 
 use crate::{
     Ext, ExtError,

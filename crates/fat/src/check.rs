@@ -6,7 +6,7 @@
 //! Nothing is written.
 
 use crate::{
-    Bits, Fat, FatError,
+    Fat, FatError,
     dir::{LongName, short_of},
     finding::{Finding, Report},
     format::{
@@ -15,7 +15,7 @@ use crate::{
     name,
     repair::Fix,
     strict,
-    table::{Link, copies},
+    table::{Link, copies, first_entry},
 };
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -136,12 +136,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         }
         self.check_marks(walk)?;
         let found = self.table.value(&mut self.store, 0)?;
-        let ones = match layout.bits {
-            Bits::Fat12 => 0xF00,
-            Bits::Fat16 => 0xFF00,
-            Bits::Fat32 => 0x0FFF_FF00,
-        };
-        let expected = ones | u32::from(layout.media);
+        let expected = first_entry(&layout);
         if found != expected {
             walk.report.add(Finding::Media { found, expected });
         }

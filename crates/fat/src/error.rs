@@ -65,7 +65,8 @@ pub enum FatError {
     },
     /// The memory for metadata is too small, or its sectors do not divide the volume's.
     #[error(
-        "metadata memory of {bytes} bytes in sectors of {sector}: expected space for at least {least} sectors of {volume} bytes"
+        "metadata memory of {bytes} bytes in sectors of {sector}: expected space for at least \
+         {least} sectors of {volume} bytes"
     )]
     SmallNvram {
         /// The length of the memory in bytes.

@@ -8,6 +8,7 @@ use crate::{
     format::{
         Bits, FAT12_MAX, FAT16_MAX, FAT32_MAX, Info, Layout, SIGNATURE, SLOT, attr, put16, put32,
     },
+    table::{end, first_entry},
     time,
 };
 use alloc::{vec, vec::Vec};
@@ -492,8 +493,8 @@ fn special_sectors(layout: &Layout, boot: &[u8], format: &Format) -> Vec<(u32, V
         Bits::Fat12 => table[..3].copy_from_slice(&[layout.media, 0xFF, 0xFF]),
         Bits::Fat16 => table[..4].copy_from_slice(&[layout.media, 0xFF, 0xFF, 0xFF]),
         Bits::Fat32 => {
-            put32(&mut table, 0, 0x0FFF_FF00 | u32::from(layout.media));
-            put32(&mut table, 4, 0x0FFF_FFFF);
+            put32(&mut table, 0, first_entry(layout));
+            put32(&mut table, 4, end(layout));
             put32(&mut table, 8, 0x0FFF_FFF8);
         }
     }

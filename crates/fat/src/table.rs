@@ -371,6 +371,11 @@ pub(crate) fn end(layout: &Layout) -> u32 {
     }
 }
 
+/// The value of entry 0: the media byte, and ones above it.
+pub(crate) fn first_entry(layout: &Layout) -> u32 {
+    end(layout) & !0xFF | u32::from(layout.media)
+}
+
 fn link(layout: &Layout, value: u32) -> Link {
     let end = end(layout);
     match value {

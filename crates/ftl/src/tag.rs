@@ -4,7 +4,7 @@
 //! | bytes | field |
 //! |---|---|
 //! | 0-3 | name: bits 31-30 kind, bits 29-0 number |
-//! | 4-6 | sequence: the page's sequence number less the block's base, and the layer's flags above it |
+//! | 4-6 | sequence: the page's number less the block's base, and the layer's flags above it |
 //! | 7-10 | base of the block: sequence number when it was opened, in units of 256 |
 //! | 11-13 | wear: the block's erase count, and the layer's flags above it |
 //! | 14 | CRC-8 (polynomial 0x07) of the layer's magic and bytes 7 to 13 |

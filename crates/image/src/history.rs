@@ -74,7 +74,7 @@ pub struct Event {
     pub what: String,
 }
 
-/// A file that has no name any more.
+/// A file that has lost its last name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Deleted {
     /// The last name that is known.

@@ -9,15 +9,18 @@
 //! *Works in terms of* [`nandlab_vfs::FileSystem`] above and [`nandlab_sim::Backing`] below. *Knows
 //! nothing of* command lines.
 //!
-//! *Map.* `tree` what goes in: from `source` (`dir_in`, `tar_in`, `manifest`), changed by `table`,
-//! made to fit by `limits`; `make` images of it, by way of `target`, on the threads of `parallel`.
-//! `detect` finds the format of an image. `volume` (with `flash`, and `copies` of superblocks)
-//! opens it, wherever its `place` is, over `file` and `overlay`, a truncated one by `short`;
-//! `walk`, with the threads of `crew`, goes through it into a `sink`: `dir_out`, `tar_out`,
-//! `manifest`. `known` what else begins at a byte, by name and size; `fdt` reads device trees for
-//! it and for `partitions`, the tables. `ubi` what UBI's headers say, `raw` a volume as it is.
-//! `words` of messages; `edit`, `check`, `remove`, `repair`, `diff`, `history`, `past`, `dump`,
-//! `convert`, `anew`, `ubinize` what else is done.
+//! *Map.*
+//! - A `tree` goes into an image. `source` reads it (`dir_in`, `tar_in`, `manifest`), `table` changes
+//!   it, and `limits` fits it to a format. `make` makes the image through `target`, on the threads
+//!   of `parallel`.
+//! - `detect` finds the format of an image. `volume` opens it, with `flash` and `copies` of
+//!   superblocks, at its `place`, over `file` and `overlay`; `short` opens a truncated one.
+//! - `walk` reads a volume on the threads of `crew` and fills a `sink`: `dir_out`, `tar_out` or
+//!   `manifest`.
+//! - `known` names what else begins at a byte. `partitions` reads tables, `fdt` device trees, `ubi`
+//!   UBI's headers, and `raw` a volume as it is.
+//! - The verbs are `edit`, `check`, `remove`, `repair`, `diff`, `history`, `past`, `dump`,
+//!   `convert`, `anew` and `ubinize`; `words` writes their messages.
 //!
 //! *Power loss.* A file that is made or changed is whole, or not there, or as it was.
 

@@ -118,8 +118,8 @@ fn hopeless(detected: Detected, short: bool) -> Option<&'static str> {
             "squashfs is never changed in place; extract --salvage takes what is left, and mksquashfs makes a new image of it",
         ),
         Detected::Disk(DiskKind::Ubifs) => Some(
-            "UBIFS is not repaired in place; extract --salvage takes what is left, and create makes a \
-             new image of it",
+            "UBIFS is not repaired in place; extract --salvage takes what is left, and create makes \
+             a new image of it",
         ),
         Detected::Flash(_, FlashKind::Jffs2 { .. }) => Some(
             "JFFS2 has nothing that could be mended in place: its nodes are whole or do not count; extract --salvage and create make a new image",

@@ -33,7 +33,7 @@
 //!                      Flush     ordered data goes to the device; the next transaction may run, and copies what it changes
 //!                      Commit    revoke blocks, then descriptors with the copies that they describe
 //!                                -- flush --  commit block  -- flush --
-//!                      Finished  Checkpoint::Copy: waits until someone needs its space, or write_back
+//!                      Finished  Checkpoint::Copy: waits until its space is needed, or write_back
 //!                                Checkpoint::Remap: its blocks take their copies' pages; no second write
 //! ```
 //!

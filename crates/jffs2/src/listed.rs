@@ -113,7 +113,7 @@ impl<M: Mtd> Jffs2<M> {
         Ok(findings)
     }
 
-    /// Where the list of a block begins, if Linux believes it, and its entries, if they can be right.
+    /// Where the list of a block begins, if Linux believes it. Its entries, if they are possible.
     fn list_of(&self, bytes: &[u8]) -> Option<(u32, Option<Vec<Entry>>)> {
         let e = self.flash.endian;
         let last = bytes.last_chunk::<SUMMARY_MARKER>()?;

@@ -271,7 +271,7 @@ impl Space {
         }
     }
 
-    /// Files a block of which nothing counts any more.
+    /// Puts a block without valid nodes on its list.
     fn refile_empty(&mut self, block: u32, waiting: bool, erase_at_once: bool) {
         if self.gc == Some(block) {
             self.gc = None;

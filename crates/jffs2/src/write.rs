@@ -66,8 +66,7 @@ impl<M: Mtd> Jffs2<M> {
         }
     }
 
-    /// Puts a name of a directory, or that there is none; [`reserve`](Jffs2::reserve) found the
-    /// space.
+    /// Writes the node of a name, or of its removal. [`reserve`](Jffs2::reserve) found the space.
     fn put_dirent(&mut self, raw: &RawDirent, name: &[u8]) -> Result<u32, Jffs2Error> {
         let state = if raw.ino == 0 {
             State::Normal

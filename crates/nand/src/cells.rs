@@ -23,7 +23,7 @@ pub struct BlockCells {
 pub(crate) enum Odd {
     /// Reads as erased, but must not be programmed.
     Blank,
-    /// The page cannot be corrected any more.
+    /// The page is beyond correction.
     Unreadable,
 }
 

@@ -17,7 +17,7 @@ enum Effect {
     Set(Key),
     Name(Key, Vec<u8>),
     NoName(Key, Vec<u8>),
-    /// The inode has no name any more.
+    /// The inode has lost its last name.
     Gone(u32),
     Nothing,
 }

@@ -6,7 +6,7 @@
 
 use crate::batch::Batch;
 use crate::error::{Result, UbifsError};
-use crate::format::{BLOCK, DataNode, Draft, FILE_MAX, Key, KeyKind, Truncation};
+use crate::format::{BLOCK, DataNode, Draft, FILE_MAX, IS_PACKED, Key, KeyKind, Truncation};
 use crate::inode::Inode;
 use crate::journal::Head;
 use crate::lebs::Lebs;
@@ -14,8 +14,6 @@ use crate::mount::Ubifs;
 use alloc::{vec, vec::Vec};
 use nandlab_vfs::{Errno, SetAttr, Time};
 
-/// The contents are packed.
-const IS_PACKED: u32 = 0x01;
 const BLOCK_BYTES: u64 = BLOCK as u64;
 
 impl<L: Lebs> Ubifs<L> {
@@ -148,12 +146,7 @@ impl<L: Lebs> Ubifs<L> {
         }
         self.cursor = None;
         self.removing(|fs| fs.run(Head::Base, batch))?;
-        let first = new.div_ceil(BLOCK_BYTES) as u32;
-        let last = ((old - 1) / BLOCK_BYTES) as u32;
-        let key = |block| Key::new(number, KeyKind::Data, block);
-        if first <= last {
-            self.index.remove_range(key(first), key(last));
-        }
+        self.index.truncate(number, old, new);
         self.count_obsolete();
         Ok(())
     }

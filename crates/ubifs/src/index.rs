@@ -9,7 +9,7 @@
 //! hash.
 
 use crate::error::{Result, UbifsError};
-use crate::format::{Branch, Fault, Geometry, IndexNode, Key, Kind, align8};
+use crate::format::{BLOCK, Branch, Fault, Geometry, IndexNode, Key, KeyKind, Kind, align8};
 use crate::lebs::Lebs;
 use crate::node::{Media, kind_of};
 use crate::tree::Tree;
@@ -262,8 +262,25 @@ impl Index {
         nodes.map(|(slot, at)| (*slot, *at)).collect()
     }
 
+    /// Takes all nodes of an inode out.
+    pub fn remove_inode(&mut self, inode: u32) {
+        let (from, to) = Key::range(inode);
+        self.remove_range(from, to);
+    }
+
+    /// Takes the contents out that a truncation from `old` to `new` bytes cut off. The block that
+    /// holds the new end stays.
+    pub fn truncate(&mut self, inode: u32, old: u64, new: u64) {
+        let first = new.div_ceil(BLOCK.into()) as u32;
+        let last = ((old - 1) / u64::from(BLOCK)) as u32;
+        let key = |block| Key::new(inode, KeyKind::Data, block);
+        if first <= last {
+            self.remove_range(key(first), key(last));
+        }
+    }
+
     /// Takes all nodes between two keys out, both included.
-    pub fn remove_range(&mut self, from: Key, to: Key) {
+    fn remove_range(&mut self, from: Key, to: Key) {
         if from > to {
             return;
         }

@@ -197,7 +197,7 @@ impl LptTree {
         if let Some(last) = layout.stretches.last() {
             self.head = (last.lnum, last.offs + last.bytes.len() as u32);
         }
-        self.tell(master);
+        self.put_places(master);
         Ok(())
     }
 
@@ -309,7 +309,7 @@ impl LptTree {
             .collect()
     }
 
-    fn tell(&self, master: &mut Master) {
+    fn put_places(&self, master: &mut Master) {
         let root = self.places.last().and_then(|level| level.first().copied());
         master.lpt_root = root.flatten().unwrap_or_default();
         master.lpt_head = self.head;

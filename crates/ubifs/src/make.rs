@@ -8,8 +8,8 @@ use crate::compress::Unpacker;
 use crate::error::Result;
 use crate::format::draft::{append, pad};
 use crate::format::{
-    BIG_LPT, Branch, DOUBLE_HASH, Fault, Geometry, Group, Key, KeyHash, LptShape, Master,
-    NO_ORPHANS, Props, Space, Super,
+    BIG_LPT, Branch, DOUBLE_HASH, Fault, Geometry, Group, IS_PACKED, Key, KeyHash, LptShape,
+    Master, NO_ORPHANS, Props, Space, Super,
 };
 use crate::index::Index;
 use crate::lebs::Lebs;
@@ -63,8 +63,6 @@ impl Default for Format {
 
 /// The number of inodes that Linux keeps for itself.
 const RESERVED_INODES: u64 = 64;
-/// The root is compressed, and what is made in it.
-const IS_PACKED: u32 = 0x01;
 /// Blocks that the smallest volume has.
 const LEBS_MIN: u32 = 17;
 /// Blocks that the big form of the properties tree saves.
@@ -129,7 +127,7 @@ fn head_of<L: Lebs>(lebs: &L, format: &Format) -> Result<Super> {
         saved_lebs: SAVED_LEBS,
         uuid: format.uuid,
     };
-    settle_properties(&mut head, format.big_lpt);
+    size_properties(&mut head, format.big_lpt);
     let node = head.draft().seal(0, Group::None);
     Super::parse(&node, shape.leb_bytes, shape.lebs, shape.page)
 }
@@ -138,7 +136,7 @@ fn head_of<L: Lebs>(lebs: &L, format: &Format) -> Result<Super> {
 const LEB_MIN: u32 = 15_360;
 
 /// Gives the properties tree four times the room that it needs, as Linux does.
-fn settle_properties(head: &mut Super, big: Option<bool>) {
+fn size_properties(head: &mut Super, big: Option<bool>) {
     let grown = |head: &Super| {
         let mut grown = *head;
         grown.geometry.lebs = grown.geometry.lebs_max;
@@ -193,6 +191,7 @@ impl<L: Lebs> Ubifs<L> {
         let mut root = self.fresh(1, FileType::Directory, 0o755, now);
         root.links = 2;
         root.size = EMPTY_DIRECTORY;
+        // What is made in the root takes this over.
         root.flags = IS_PACKED;
         let lnum = here.main_first();
         let sqnum = self.next_sqnum();

@@ -3,7 +3,7 @@
 
 use crate::batch::Batch;
 use crate::error::{Result, UbifsError};
-use crate::format::{Entry, Key, KeyKind, NAME_MAX, align8, number_of_kind};
+use crate::format::{Entry, IS_PACKED, Key, KeyKind, NAME_MAX, align8, number_of_kind};
 use crate::inode::{Inode, device_data};
 use crate::journal::Head;
 use crate::lebs::Lebs;
@@ -15,7 +15,7 @@ use nandlab_vfs::{Attr, Caller, Errno, FileType, Ino, NewNode, Rename, Time, che
 
 /// Flags that new inodes take from their directory: compressed, written at once, and the same for
 /// directories.
-const INHERITED: u32 = 0x01 | 0x02;
+const INHERITED: u32 = IS_PACKED | 0x02;
 const INHERITED_BY_DIRECTORIES: u32 = 0x10;
 
 /// Bytes that an entry adds to the size of its directory.
@@ -32,11 +32,7 @@ impl<L: Lebs> Ubifs<L> {
     }
 
     fn stored_directory(&mut self, number: u32) -> Result<Inode> {
-        let inode = self.stored(number)?;
-        match inode.kind {
-            FileType::Directory => Ok(inode),
-            _ => Err(Errno::NotDirectory.into()),
-        }
+        self.directory(Ino(number.into()))
     }
 
     /// An entry's node; `inode` 0 takes the name away.

@@ -66,41 +66,21 @@ impl<L: Lebs> Media<L> {
     }
 
     pub fn change(&mut self, lnum: u32, bytes: &[u8]) -> Result<()> {
-        let outcome = self.lebs.change(lnum, bytes);
-        outcome.map_err(|error| UbifsError::Write {
-            lnum,
-            offs: 0,
-            error,
-        })
+        whole(lnum, self.lebs.change(lnum, bytes))
     }
 
     pub fn unmap(&mut self, lnum: u32) -> Result<()> {
-        let outcome = self.lebs.unmap(lnum);
-        outcome.map_err(|error| UbifsError::Write {
-            lnum,
-            offs: 0,
-            error,
-        })
+        whole(lnum, self.lebs.unmap(lnum))
     }
 
-    /// Gives a block that may hold garbage fresh room.
+    /// Makes sure that a block that may hold garbage reads as erased.
     pub fn renew(&mut self, lnum: u32) -> Result<()> {
         self.unmap(lnum)?;
-        let outcome = self.lebs.map(lnum);
-        outcome.map_err(|error| UbifsError::Write {
-            lnum,
-            offs: 0,
-            error,
-        })
+        whole(lnum, self.lebs.map(lnum))
     }
 
     pub fn sync(&mut self) -> Result<()> {
-        let outcome = self.lebs.sync();
-        outcome.map_err(|error| UbifsError::Write {
-            lnum: 0,
-            offs: 0,
-            error,
-        })
+        whole(0, self.lebs.sync())
     }
 
     pub fn into_lebs(self) -> L {
@@ -175,6 +155,15 @@ impl<L: Lebs> Media<L> {
             }
         }
     }
+}
+
+/// The outcome of a change of a whole block.
+fn whole(lnum: u32, outcome: core::result::Result<(), LebError>) -> Result<()> {
+    outcome.map_err(|error| UbifsError::Write {
+        lnum,
+        offs: 0,
+        error,
+    })
 }
 
 fn read<L: Lebs>(lebs: &mut L, lnum: u32, offs: u32, buf: &mut [u8]) -> Result<()> {

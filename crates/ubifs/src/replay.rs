@@ -7,8 +7,8 @@
 
 use crate::error::Result;
 use crate::format::{
-    BLOCK, Branch, DataNode, Entry, Fault, Geometry, InodeNode, Key, KeyKind, Kind, Ref,
-    SQNUM_LIMIT, Truncation,
+    Branch, DataNode, Entry, Fault, Geometry, InodeNode, Key, KeyKind, Kind, Ref, SQNUM_LIMIT,
+    Truncation,
 };
 use crate::index::{Index, Slot};
 use crate::lebs::Lebs;
@@ -168,14 +168,7 @@ pub(crate) fn apply<L: Lebs>(
             Change::Entry { name, is_gone } => {
                 entry(media, index, step, name, *is_gone)?;
             }
-            Change::Truncation { old, new } => {
-                let from = new.div_ceil(BLOCK.into()) as u32;
-                let to = ((old - 1) / u64::from(BLOCK)) as u32;
-                let key = |block| Key::new(inode, KeyKind::Data, block);
-                if from <= to {
-                    index.remove_range(key(from), key(to));
-                }
-            }
+            Change::Truncation { old, new } => index.truncate(inode, *old, *new),
             _ => index.set(step.key, step.at),
         }
         match step.change {
@@ -208,11 +201,9 @@ pub(crate) fn remove_inode<L: Lebs>(
     for (slot, at) in entries {
         let (_, bytes) = media.leaf(at, slot.key)?;
         let entry = Entry::parse(bytes, Kind::Xent).map_err(|fault| fault.at(at.lnum, at.offs))?;
-        let (from, to) = Key::range(entry.inode);
-        index.remove_range(from, to);
+        index.remove_inode(entry.inode);
     }
-    let (from, to) = Key::range(inode);
-    index.remove_range(from, to);
+    index.remove_inode(inode);
     Ok(())
 }
 

@@ -55,8 +55,7 @@ impl Sizes {
                 None => match committed(media, index, inode)? {
                     Some(size) => size,
                     None => {
-                        let (from, to) = Key::range(inode);
-                        index.remove_range(from, to);
+                        index.remove_inode(inode);
                         continue;
                     }
                 },

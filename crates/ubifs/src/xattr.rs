@@ -2,7 +2,9 @@
 
 use crate::batch::Batch;
 use crate::error::{Result, UbifsError};
-use crate::format::{Fault, INLINE_MAX, Key, KeyKind, NAME_MAX, XATTR_NAMES_MAX, align8};
+use crate::format::{
+    Fault, INLINE_MAX, IS_PACKED, IS_XATTR, Key, KeyKind, NAME_MAX, XATTR_NAMES_MAX, align8,
+};
 use crate::inode::{self, Inode};
 use crate::journal::Head;
 use crate::lebs::Lebs;
@@ -13,8 +15,6 @@ use nandlab_vfs::{Errno, FileType, Ino, SetXattr, Time};
 
 /// The names that Linux takes begin with these.
 const SPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
-/// An inode that holds the value of an attribute.
-const IS_XATTR: u32 = 0x20;
 
 fn check_name(name: &[u8]) -> Result<()> {
     let is_known = |space: &&[u8]| name.len() > space.len() && name.starts_with(space);
@@ -150,7 +150,7 @@ impl Inode {
     /// Turns a fresh inode into the value of an attribute of an inode with these flags.
     fn make_value(&mut self, host_flags: u32, value: &[u8]) {
         self.compressor = 0;
-        self.flags = IS_XATTR | host_flags & 0x01;
+        self.flags = IS_XATTR | host_flags & IS_PACKED;
         self.set_value(value);
     }
 

@@ -15,7 +15,8 @@
 //! pattern::Spec -> Pattern ----.
 //!                               >-- Source -> Fitted (onto a device) -> the server
 //! trace::Lines -> Reader ------'
-//! bonnie::Bonnie, camera::CameraMs500, fsmark::FsMark, rollback::Rollback ... -> files::FileCalls -> the player on files
+//! bonnie::Bonnie, camera::CameraMs500, fsmark::FsMark, rollback::Rollback ...
+//!     -> files::FileCalls -> the player on files
 //! ```
 
 #![no_std]

@@ -121,7 +121,8 @@ fn compare_arrows(room: &Room, manifest: &Manifest, rooms: &[Room], findings: &m
     for on in &manifest.dependencies {
         if !room.stands_on.contains(on) {
             findings.push(format!(
-                "crates/{name}/Cargo.toml: {name} depends on {on}, an arrow that is missing in {PAGE}"
+                "crates/{name}/Cargo.toml: {name} depends on {on}, an arrow that is missing in \
+                 {PAGE}"
             ));
         }
         let is_dev_only = |other: &Room| other.name == *on && other.dev_only;
@@ -207,7 +208,8 @@ More | text.
             ("extra", &[]),
         ];
         let expected = [
-            "crates/sim/Cargo.toml: sim depends on testkit, an arrow that is missing in ARCHITECTURE.md",
+            "crates/sim/Cargo.toml: sim depends on testkit, an arrow that is missing in \
+             ARCHITECTURE.md",
             "crates/sim/Cargo.toml: testkit is dev only; move it to [dev-dependencies]",
             "ARCHITECTURE.md: stack stands on sim, which crates/stack/Cargo.toml does not name",
             "crates/extra: no row in ARCHITECTURE.md; say there what it is and stands on",

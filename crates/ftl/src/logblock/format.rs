@@ -2,8 +2,8 @@
 //! integers are little-endian; `docs/formats/log-block-ftl.md` has every field.
 //!
 //! **Tag**: the layout of `tag` with the magic "NLL1". The kind is that of [`Kind`], the number the
-//! logical page. Bit 23 of the sequence field is set on the last page of a full merge. Bits 23-20 of the wear
-//! are the block's [`Role`].
+//! logical page. Bit 23 of the sequence field is set on the last page of a full merge. Bits 23-20
+//! of the wear are the block's [`Role`].
 
 use crate::tag::{self, Fields, TAG, Tail};
 

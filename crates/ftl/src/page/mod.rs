@@ -5,9 +5,9 @@
 //!
 //! *How.* Writes go to the open blocks of a stream (of the host one or more, by its hints;
 //! collection; map), one per die and plane, in turn. Every page carries a tag (see `format`) with
-//! its logical page and a sequence number; the newest tag wins. So that an attach need not read every tag,
-//! the map itself is written page by page, in turn, as the device works: a map page of sequence
-//! number *s* stands for every tag older than *s* in its range.
+//! its logical page and a sequence number; the newest tag wins. So that an attach need not read
+//! every tag, the map itself is written page by page, in turn, as the device works: a map page of
+//! sequence number *s* stands for every tag older than *s* in its range.
 //!
 //! *Power loss.* Three rules carry the whole argument:
 //! 1. A block is erased when it is opened, not when it is emptied, and fenced behind everything

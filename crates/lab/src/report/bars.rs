@@ -10,7 +10,7 @@ use super::plot::WIDE;
 pub struct Bar {
     /// What the bar stands for, written before it.
     pub name: String,
-    /// One part per key; what is not a positive number takes no space.
+    /// One part for each key. A part that is not positive is not drawn.
     pub parts: Vec<f64>,
     /// Written after it: its total, usually.
     pub note: String,

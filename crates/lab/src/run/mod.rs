@@ -83,7 +83,8 @@ pub fn run(experiment: &Experiment, watch: &mut dyn FnMut(Progress)) -> Result<O
     let mut notes = feed.notes();
     if !measured.steady {
         notes.push(
-            "write amplification never became steady: everything was measured, from the first request on"
+            "write amplification never became steady: everything was measured, from the first \
+             request on"
                 .into(),
         );
     }

@@ -125,7 +125,8 @@ impl Past {
             print(&all.iter().map(line).collect::<String>())?;
             if all.is_empty() && matches!(volume.mounted, Some(Mounted::Ext(_))) {
                 eprintln!(
-                    "nandlab: no deleted inode has blocks left; ext3 clears them, only ext2 leaves them"
+                    "nandlab: no deleted inode has blocks left; ext3 clears them, only ext2 \
+                     leaves them"
                 );
             }
         }

@@ -269,7 +269,7 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
         Ok(())
     }
 
-    /// If nothing of a file is dirty any more, the file system's inode is the one that counts.
+    /// Once a file has no dirty data left, the file system's inode is the one that counts.
     fn mark_clean(&mut self, ino: Ino) {
         if self.flash_bh.has(ino) {
             return;

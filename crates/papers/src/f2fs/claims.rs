@@ -63,7 +63,8 @@ fn on_phone(runs: &Runs, base: usize, state: usize) -> Claim {
             ["phone-clean-page", "phone-aged-page"],
         ][base][state],
         format!(
-            "On the {} phone ({}) F2FS is ahead where the paper has it 5 % or more ahead, and neither is by 15 % where not",
+            "On the {} phone ({}) F2FS is ahead where the paper has it 5 % or more ahead, and \
+             neither is by 15 % where not",
             STATES[state], BASES[base].name
         ),
         Verdict::all(cells.iter().map(agrees)),

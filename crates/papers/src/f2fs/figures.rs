@@ -120,7 +120,8 @@ fn phone_table(runs: &Runs, base: usize, state: usize) -> Exhibit {
     };
     Exhibit::table(
         format!("Galaxy Nexus, {}: {}", STATES[state], BASES[base].name),
-        "ext4 / F2FS: seconds, for IOzone MB/s. The paper's seconds are those of a whole phone; here is the device's part of the part that the row names.",
+        "ext4 / F2FS: seconds, for IOzone MB/s. The paper's seconds are those of a whole phone; \
+         here is the device's part of the part that the row names.",
         ["", "published", "improvement", "here", "improvement"],
         phone(runs, base, state).iter().map(row),
     )

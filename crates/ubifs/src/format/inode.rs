@@ -6,8 +6,10 @@ use nandlab_vfs::{FileType, Time};
 
 /// Bytes of an inode node without data.
 pub const INODE: u32 = 160;
+/// Contents that are written later are packed.
+pub(crate) const IS_PACKED: u32 = 0x01;
 /// The inode holds the value of an attribute.
-const IS_XATTR: u32 = 0x20;
+pub(crate) const IS_XATTR: u32 = 0x20;
 /// The inode is encrypted.
 const IS_ENCRYPTED: u32 = 0x40;
 /// Names of attributes together, with a zero each, at most.

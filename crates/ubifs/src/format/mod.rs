@@ -19,6 +19,7 @@ pub use entry::{Branch, Entry, IndexNode, kind_of_entry, number_of_kind};
 pub(crate) use entry::{index_bytes, index_draft};
 pub use header::{Fault, Group, HEADER, Header, Kind, MAGIC, PAD, SQNUM_LIMIT, is_erased, node};
 pub use inode::{INODE, InodeNode, XATTR_NAMES_MAX};
+pub(crate) use inode::{IS_PACKED, IS_XATTR};
 pub use key::{Key, KeyHash, KeyKind};
 pub use leaf::{DataNode, Orphans, Ref, Truncation};
 pub(crate) use leaf::{commit_start, orphans};

@@ -35,9 +35,8 @@ impl<D: BlockDevice + 'static> Volume<D> for Judged {
     }
 }
 
-/// It recovers the journal, and repairs nothing besides the superblock's own counts of what is
-/// free: these are not kept between mounts, as in Linux's ext3, and e2fsck calls its repair
-/// cosmetic.
+/// It recovers the journal, and repairs nothing besides the superblock's counts of free blocks and
+/// inodes. These are not kept between mounts, as in Linux's ext3. To e2fsck the repair is cosmetic.
 fn judge_unrecovered<D: BlockDevice>(disk: &mut D) -> Result<(), VolumeError> {
     let (status, text) = e2fsck(disk, "-fy")?;
     let mut lines = text.lines().map(str::trim).filter(|line| !is_usual(line));

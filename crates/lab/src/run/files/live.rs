@@ -34,9 +34,9 @@ impl Live<'_> {
     }
 }
 
-/// Builds the stack that is described, mounts its file system, which is new unless the chip was
-/// loaded with one, and passes both to `hands`, which unmounts; then puts the chip away where the
-/// description says.
+/// Builds the described stack and mounts its file system, which is new unless the chip was loaded
+/// with one. Passes both to `hands`, which unmounts. Then saves the chip where the description
+/// says.
 ///
 /// The seed is for choices that Linux leaves to its clock.
 pub fn live<T>(
