@@ -31,6 +31,9 @@ use nandlab_vfs::{
 /// The least that NAND flash programs at once. Larger pages are multiples of it.
 const PAGE_MIN: usize = 512;
 
+/// Linux gives such a node the number that the next inode will have.
+const NO_INODE: &str = "inode number 0";
+
 /// What a check found.
 pub type Report = report::Report<Finding, Totals>;
 
@@ -283,6 +286,7 @@ impl<M: Mtd> Jffs2<M> {
                 let len = (INODE as u32).checked_add(raw.csize);
                 let sane = len.is_some_and(|len| pad(len) == pad(head.len));
                 match (whole, sane, raw.offset <= raw.isize) {
+                    _ if raw.ino == 0 => Some(NO_INODE),
                     (false, ..) => Some("checksum of the data"),
                     (_, false, _) => Some("length of the data"),
                     (.., false) => Some("data behind the end of the file"),
@@ -299,7 +303,11 @@ impl<M: Mtd> Jffs2<M> {
                 let Some(name) = node.get(DIRENT..DIRENT + usize::from(raw.name_len)) else {
                     return Some("length of the name");
                 };
-                (crc(name) != raw.name_crc).then_some("checksum of the name")
+                match crc(name) == raw.name_crc {
+                    _ if raw.pino == 0 => Some(NO_INODE),
+                    true => None,
+                    false => Some("checksum of the name"),
+                }
             }
             kind::XATTR => {
                 let Some(raw) = node
@@ -308,7 +316,9 @@ impl<M: Mtd> Jffs2<M> {
                 else {
                     return Some("checksum of the node");
                 };
-                let Some(data) = node.get(XATTR..XATTR + raw.data_len()) else {
+                let len = XATTR + raw.data_len();
+                let fits = pad(len as u32) == pad(head.len);
+                let Some(data) = node.get(XATTR..len).filter(|_| fits) else {
                     return Some("length of the attribute");
                 };
                 (crc(data) != raw.data_crc).then_some("checksum of the attribute")
@@ -317,7 +327,11 @@ impl<M: Mtd> Jffs2<M> {
                 let whole = node
                     .first_chunk::<XREF>()
                     .is_some_and(|fixed| RawXref::read(e, fixed).is_some());
-                (!whole).then_some("checksum of the node")
+                match (whole, head.len == XREF as u32) {
+                    (false, _) => Some("checksum of the node"),
+                    (_, false) => Some("length of the reference"),
+                    _ => None,
+                }
             }
             kind::SUMMARY => {
                 let raw = node

@@ -113,7 +113,7 @@ impl<M: Mtd> Jffs2<M> {
         let name = repaired.as_deref().unwrap_or(name);
         let readable = crc(name) == sum;
         if self.links(dir) == 0 || name.is_empty() {
-            return Ok(if sound {
+            return Ok(if sound && dir != 0 {
                 Holds::Nothing
             } else {
                 self.unknown(at, bytes)

@@ -7,7 +7,10 @@
 use crate::{
     Endian, Finding, Holds, Jffs2, Jffs2Error,
     broken::Broken,
-    format::{HEAD, Head, INODE, Place, RawInode, SUMMARY_MARKER, kind, pad},
+    format::{
+        DIRENT, HEAD, Head, INODE, Place, RawDirent, RawInode, RawXattr, SUMMARY_MARKER, crc, kind,
+        pad,
+    },
     holds::Seen,
     summary::{self, Entry},
 };
@@ -79,7 +82,7 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     /// What is wrong with the list of a block: it cannot be right, or it names nodes that are not
-    /// there. Inodes' nodes are read when the inode is.
+    /// there or are others. Inodes' nodes are read when the inode is.
     pub(crate) fn not_as_listed(
         &mut self,
         block: u32,
@@ -96,16 +99,23 @@ impl<M: Mtd> Jffs2<M> {
             findings.push(Finding::List { at: start + at });
         }
         for entry in entries.unwrap_or_default() {
-            if is_there(e, bytes, &entry) {
-                continue;
-            }
             let (at, _) = entry.place();
-            let (kind, holds) = self.promised(start + at, &entry, seen)?;
+            let (what, holds) = match presence(e, bytes, &entry) {
+                Presence::AsListed => continue,
+                Presence::Other => {
+                    let holds = Holds::Unknown { torn: false };
+                    ("not what the list of its erase block says", holds)
+                }
+                Presence::Gone { erased } => {
+                    let holds = self.promised(start + at, &entry, erased, seen)?;
+                    ("not there, but in the list of its erase block", holds)
+                }
+            };
             if holds != Holds::Nothing {
                 findings.push(Finding::Node {
                     at: start + at,
-                    kind,
-                    what: "not there, but in the list of its erase block",
+                    kind: entry.kind(),
+                    what,
                     holds,
                 });
             }
@@ -124,48 +134,90 @@ impl<M: Mtd> Jffs2<M> {
         Some((at, entries))
     }
 
-    /// What is lost with a node of which only its entry in a list is left.
+    /// What is lost with a node of which only its entry in a list is left. `erased`: its place is
+    /// erased, as an interrupted erase leaves it.
     fn promised(
         &mut self,
         at: u32,
         entry: &Entry,
+        erased: bool,
         seen: &mut Seen,
-    ) -> Result<(u16, Holds), Jffs2Error> {
+    ) -> Result<Holds, Jffs2Error> {
+        let unknown = Holds::Unknown { torn: false };
         Ok(match entry {
-            Entry::Inode { .. } => (kind::INODE, Holds::Nothing),
+            Entry::Inode { .. } => Holds::Nothing,
             Entry::Dirent { raw, name, .. } => {
                 let node = [&raw.write(self.flash.endian)[..], name].concat();
-                (kind::DIRENT, self.holds(at, kind::DIRENT, &node, seen)?)
+                self.holds(at, kind::DIRENT, &node, seen)?
             }
-            Entry::Xattr { xid, .. } => {
-                let ino = self.xattrs.missing(*xid);
-                let holds = ino.map_or(Holds::Nothing, |ino| Holds::Attribute { ino });
-                (kind::XATTR, holds)
-            }
+            Entry::Xattr { xid, .. } => match self.xattrs.missing(*xid) {
+                Some(ino) => Holds::Attribute { ino },
+                None if erased || self.xattrs.knows_value(*xid) => Holds::Nothing,
+                None => unknown,
+            },
             // The list does not say of which inode it is; a value without one does.
-            Entry::Xref { .. } if self.xattrs.has_orphans() => {
-                (kind::XREF, Holds::Unknown { torn: false })
-            }
-            Entry::Xref { .. } => (kind::XREF, Holds::Nothing),
+            Entry::Xref { .. } if !erased || self.xattrs.has_orphans() => unknown,
+            Entry::Xref { .. } => Holds::Nothing,
         })
     }
 }
 
-/// Whether a node of the entry's kind and length is in its place. A damaged head is another
-/// finding.
-fn is_there(e: Endian, bytes: &[u8], entry: &Entry) -> bool {
+/// What is in the place of a node that a list names.
+enum Presence {
+    /// The node, or what is left of it: damage is another finding.
+    AsListed,
+    /// A node with other fields than the list says. Linux believes the list in part.
+    Other,
+    /// No such node.
+    Gone { erased: bool },
+}
+
+fn presence(e: Endian, bytes: &[u8], entry: &Entry) -> Presence {
     let (at, len) = entry.place();
-    let kind = match entry {
-        Entry::Inode { .. } => kind::INODE,
-        Entry::Dirent { .. } => kind::DIRENT,
-        Entry::Xattr { .. } => kind::XATTR,
-        Entry::Xref { .. } => kind::XREF,
+    let node = bytes.get(at as usize..).unwrap_or_default();
+    let head = match node.first_chunk::<HEAD>().map(|head| Head::read(e, head)) {
+        Some(Place::Node(head)) => head,
+        _ if Broken::read(e, node).is_some() => return Presence::AsListed,
+        _ => {
+            let place = node.iter().take(len as usize);
+            let erased = place.copied().all(|byte| byte == 0xFF);
+            return Presence::Gone { erased };
+        }
     };
-    let Some(node) = bytes.get(at as usize..) else {
-        return false;
-    };
-    match node.first_chunk::<HEAD>().map(|head| Head::read(e, head)) {
-        Some(Place::Node(head)) => head.kind | kind::ACCURATE == kind && pad(head.len) == pad(len),
-        _ => Broken::read(e, node).is_some(),
+    // The checksums of a node that was marked in place are those from before.
+    let is_kind = head.kind | kind::ACCURATE == entry.kind();
+    let as_listed = !head.is_accurate() || pad(head.len) == pad(len) && agrees(e, node, entry);
+    if is_kind && as_listed {
+        Presence::AsListed
+    } else {
+        Presence::Other
+    }
+}
+
+/// Whether the fields of a node are those of its entry. Fields that cannot be read are another
+/// finding.
+fn agrees(e: Endian, node: &[u8], entry: &Entry) -> bool {
+    match entry {
+        Entry::Inode { ino, version, .. } => {
+            let fixed = node.first_chunk();
+            let raw = fixed.and_then(|fixed| RawInode::read(e, fixed));
+            raw.is_none_or(|raw| raw.ino == *ino && raw.version == *version)
+        }
+        Entry::Dirent { raw, name, .. } => {
+            let fixed = node.first_chunk();
+            let found = fixed.and_then(|fixed| RawDirent::read(e, fixed));
+            found.is_none_or(|found| {
+                let place = DIRENT..DIRENT + usize::from(found.name_len);
+                let whole = node.get(place).filter(|name| crc(name) == found.name_crc);
+                let fields = |raw: &RawDirent| (raw.pino, raw.version, raw.ino, raw.kind);
+                fields(&found) == fields(raw) && whole.is_none_or(|found| found == &name[..])
+            })
+        }
+        Entry::Xattr { xid, .. } => {
+            let fixed = node.first_chunk();
+            let raw = fixed.and_then(|fixed| RawXattr::read(e, fixed));
+            raw.is_none_or(|raw| raw.xid == *xid)
+        }
+        Entry::Xref { .. } => true,
     }
 }

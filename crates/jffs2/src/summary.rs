@@ -62,6 +62,16 @@ impl Entry {
             Self::Xref { at } => (*at, XREF as u32),
         }
     }
+
+    /// The kind of node that the entry names.
+    pub fn kind(&self) -> u16 {
+        match self {
+            Self::Inode { .. } => kind::INODE,
+            Self::Dirent { .. } => kind::DIRENT,
+            Self::Xattr { .. } => kind::XATTR,
+            Self::Xref { .. } => kind::XREF,
+        }
+    }
 }
 
 impl Collected {

@@ -90,6 +90,11 @@ impl Xattrs {
         self.orphans
     }
 
+    /// Whether a value of that number counts, wherever it lies.
+    pub fn knows_value(&self, xid: u32) -> bool {
+        self.values.contains_key(&xid)
+    }
+
     /// Whether it is known that an inode has, or had, an attribute.
     pub fn knows(&self, ino: u32, xid: u32) -> bool {
         self.refs.contains_key(&(ino, xid))

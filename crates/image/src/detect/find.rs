@@ -138,11 +138,7 @@ fn decide(len: u64, scored: &[Scored], hints: &Hints) -> Result<Shape, Unclear> 
 
 /// Of two candidates the one that the length of the image fits, if it fits only one.
 fn decide_by_length(len: u64, a: Shape, b: Shape) -> Result<Shape, Unclear> {
-    let fits = |shape: &Shape| match shape.oob {
-        0 => len.is_multiple_of(4096),
-        _ => len.is_multiple_of(shape.stride()),
-    };
-    match (fits(&a), fits(&b)) {
+    match (a.fits(len), b.fits(len)) {
         (true, false) => Ok(a),
         (false, true) => Ok(b),
         _ => Err(Unclear::Close(a.words(), b.words())),

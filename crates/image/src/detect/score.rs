@@ -61,6 +61,9 @@ pub(super) fn score(image: &mut dyn Backing, scan: &Scan, shape: &Shape, windows
     counters(image, scan, shape, &mut score);
     markers(scan, shape, &mut score);
     layers(image, scan, shape, &mut score);
+    if shape.oob > 0 && !shape.fits(scan.len) {
+        score.wrong += score.right / 2.0;
+    }
     score
 }
 

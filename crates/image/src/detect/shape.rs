@@ -43,6 +43,14 @@ impl Shape {
         u64::from(self.page) + u64::from(self.oob)
     }
 
+    /// Whether an image of that length is whole pages.
+    pub(super) fn fits(&self, len: u64) -> bool {
+        match self.oob {
+            0 => len.is_multiple_of(4096),
+            _ => len.is_multiple_of(self.stride()),
+        }
+    }
+
     /// Where a byte of the data lies in the image.
     pub fn raw(&self, at: u64) -> u64 {
         match (self.page, self.oob) {

@@ -97,10 +97,15 @@ const JFFS2: Format = Format {
             "Magic bitmask 0x1985 not found",
             Some("bytes that are no node"),
         ),
+        (
+            "Magic bitmask 0x1985 not found",
+            Some("checksum of the head"),
+        ),
         ("has invalid CRC", Some("checksum of the head")),
         ("has invalid CRC", Some("bytes that are no node")),
         ("CRC failed on node", Some("checksum of the")),
         ("Name CRC failed on node", Some("is no name of a file")),
+        ("Name CRC failed on node", Some("length of the name")),
         (
             "inode node header CRC is corrupted",
             Some("length of the data"),
@@ -112,8 +117,15 @@ const JFFS2: Format = Format {
         ("Node header CRC failed", Some("checksum of the head")),
         ("Wrong magic bitmask", Some("checksum of the head")),
         ("name CRC failed on dirent", Some("checksum of the name")),
+        ("CRC failed on dirent node", Some("checksum of the node")),
+        ("CRC failed on dnode", Some("checksum of the node")),
+        ("wrong data CRC in data node", Some("checksum of the data")),
         ("node CRC failed at", Some("checksum of the node")),
         ("crc error, skipping summary", Some("checksum of the list")),
+        (
+            "crc error, skipping summary",
+            Some("bytes that are no node"),
+        ),
     ],
 };
 
