@@ -302,7 +302,11 @@ impl Sink for Reader {
 
 /// UBI by its headers and checksums; where there are no headers by what its log says.
 fn check_ubi(volume: &Volume, checked: &mut Checked) -> Result<()> {
-    if let Some(survey) = volume.survey(None)? {
+    if let Some(mut survey) = volume.survey(None)? {
+        // Blocks of a log have no volume header either.
+        if !volume.has_ubi_log() {
+            survey.find_unerased(&mut *volume.flash()?)?;
+        }
         survey
             .checked
             .findings

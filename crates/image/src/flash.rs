@@ -181,6 +181,13 @@ impl Volume {
         }
     }
 
+    pub(crate) fn has_ubi_log(&self) -> bool {
+        let detect::Detected::Flash(_, kind) = self.detected else {
+            return false;
+        };
+        matches!(kind, FlashKind::Ubi { log: true, .. })
+    }
+
     /// What the headers of UBI's blocks say; nothing where there are none.
     pub fn survey(&self, until: Option<u64>) -> Result<Option<Survey>> {
         match self.detected {

@@ -74,6 +74,8 @@ pub struct Survey {
     pub checked: Checked,
     /// By volume and logical block, newest first.
     held: BTreeMap<(u32, u32), Vec<Held>>,
+    /// Blocks with an erase counter and nothing else in their headers.
+    free: Vec<u32>,
     bad: Vec<u32>,
 }
 
@@ -96,6 +98,7 @@ impl Survey {
             erases: (u32::MAX, 0),
             checked: Checked::default(),
             held: BTreeMap::new(),
+            free: Vec::new(),
             bad: Vec::new(),
         };
         let mut bytes = Vec::new();
@@ -115,6 +118,21 @@ impl Survey {
         survey.tables(mtd)?;
         survey.judge();
         Ok(survey)
+    }
+
+    /// Looks for bytes in free blocks. Linux does not, and programs these blocks as they are.
+    pub fn find_unerased(&mut self, mtd: &mut dyn Mtd) -> Result<()> {
+        let mut data = vec![0; self.shape.leb_bytes as usize];
+        for peb in self.free.clone() {
+            let whole = read(mtd, &self.shape, peb, self.shape.data_offset, &mut data);
+            let whole = whole.map_err(failed)?;
+            if !whole || data.iter().any(|byte| *byte != 0xFF) {
+                let what =
+                    "the block is free, but it is not erased: Linux programs it all the same";
+                self.find(Severity::Waste, peb, what.into());
+            }
+        }
+        Ok(())
     }
 
     fn find(&mut self, severity: Severity, peb: u32, what: String) {
@@ -144,7 +162,12 @@ impl Survey {
             shape.leb_bytes,
         );
         match &ec {
-            Parsed::Good(header) => self.counter(peb, header),
+            Parsed::Good(header) => {
+                self.counter(peb, header);
+                if vid == Parsed::Empty {
+                    self.free.push(peb);
+                }
+            }
             Parsed::Empty if vid == Parsed::Empty => {}
             Parsed::Empty => self.uncounted(peb, &vid),
             Parsed::Damaged(error) | Parsed::Refused(error) => self.find(

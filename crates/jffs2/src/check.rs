@@ -33,6 +33,8 @@ const PAGE_MIN: usize = 512;
 
 /// Linux gives such a node the number that the next inode will have.
 const NO_INODE: &str = "inode number 0";
+/// Linux passes such a node by.
+const NO_VERSION: &str = "version 0";
 
 /// What a check found.
 pub type Report = report::Report<Finding, Totals>;
@@ -287,6 +289,7 @@ impl<M: Mtd> Jffs2<M> {
                 let sane = len.is_some_and(|len| pad(len) == pad(head.len));
                 match (whole, sane, raw.offset <= raw.isize) {
                     _ if raw.ino == 0 => Some(NO_INODE),
+                    _ if raw.version == 0 => Some(NO_VERSION),
                     (false, ..) => Some("checksum of the data"),
                     (_, false, _) => Some("length of the data"),
                     (.., false) => Some("data behind the end of the file"),
@@ -354,6 +357,14 @@ impl<M: Mtd> Jffs2<M> {
         let kind = inode.kind;
         if kind == FileType::Directory && ino != ROOT && inode.metadata.is_none() {
             report.add(Finding::Bare { ino });
+        }
+        for (at, _) in self.lost.twins.iter().filter(|(_, of)| **of == ino) {
+            report.add(Finding::Node {
+                at: *at,
+                kind: kind::INODE,
+                what: "not the other node with its version",
+                holds: Holds::Fields { ino },
+            });
         }
         if kind == FileType::File {
             self.check_contents(ino, unpack, report)?;

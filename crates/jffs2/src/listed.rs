@@ -164,7 +164,7 @@ impl<M: Mtd> Jffs2<M> {
 
 /// What is in the place of a node that a list names.
 enum Presence {
-    /// The node, or what is left of it: damage is another finding.
+    /// The node. Damage behind its head is another finding.
     AsListed,
     /// A node with other fields than the list says. Linux believes the list in part.
     Other,
@@ -177,7 +177,8 @@ fn presence(e: Endian, bytes: &[u8], entry: &Entry) -> Presence {
     let node = bytes.get(at as usize..).unwrap_or_default();
     let head = match node.first_chunk::<HEAD>().map(|head| Head::read(e, head)) {
         Some(Place::Node(head)) => head,
-        _ if Broken::read(e, node).is_some() => return Presence::AsListed,
+        // Linux believes the list, and drops the node when it reads it.
+        _ if Broken::read(e, node).is_some() => return Presence::Other,
         _ => {
             let place = node.iter().take(len as usize);
             let erased = place.copied().all(|byte| byte == 0xFF);

@@ -299,6 +299,7 @@ impl<M: Mtd> Jffs2<M> {
     ) -> Result<Sifted, Jffs2Error> {
         let mut covered = Covered::default();
         let mut sifted = Sifted::default();
+        let mut newer: Option<(RawInode, bool)> = None;
         for &(at, raw) in nodes {
             let start = raw.offset;
             let end = raw.offset.saturating_add(raw.covers());
@@ -307,6 +308,11 @@ impl<M: Mtd> Jffs2<M> {
             } else {
                 !covered.has(start, end)
             };
+            let twin = newer.filter(|(newer, _)| newer.version == raw.version && *newer != raw);
+            if twin.is_some_and(|(_, seen)| seen || useful) {
+                self.lost.twins.insert(at, raw.ino);
+            }
+            newer = Some((raw, useful));
             if !useful {
                 self.obsolete(at)?;
                 continue;

@@ -62,6 +62,8 @@ pub(crate) struct Lost {
     pub data: BTreeMap<u32, LostData>,
     /// Nodes whose fields cannot be read, and whether they hold a name.
     pub fields: BTreeMap<u32, bool>,
+    /// Nodes with the version of another node of their inode, that are not copies of it.
+    pub twins: BTreeMap<u32, u32>,
     /// Pages beyond correction, the first of each block.
     pub pages: Vec<LostNode>,
     /// Nodes whose fields cannot be read but say that they are of this inode: nothing else does.
@@ -279,6 +281,7 @@ impl<M: Mtd> Jffs2<M> {
         self.lost.data.retain(|at, _| !inside.contains(at));
         self.lost.fields.retain(|at, _| !inside.contains(at));
         self.lost.claims.retain(|at, _| !inside.contains(at));
+        self.lost.twins.retain(|at, _| !inside.contains(at));
     }
 
     /// Takes nodes that only say whose they are for nodes of inodes that have a name.

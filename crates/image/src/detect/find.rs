@@ -36,7 +36,7 @@ pub fn shape(image: &mut dyn Backing, scan: &Scan, hints: &Hints) -> Result<Shap
     let pairs = pairs(hints);
     let scored = scores(image, scan, &pairs, hints);
     let mut codecs = Codecs::default();
-    match clear(&scored, hints) {
+    match clear(&scored, hints).filter(|shape| !is_odd(shape, scan.len, hints)) {
         Some(shape) if shape.oob == 0 => return Ok(shape),
         Some(shape) => {
             let pair = [(shape.page, shape.oob)];
@@ -126,6 +126,9 @@ fn decide(len: u64, scored: &[Scored], hints: &Hints) -> Result<Shape, Unclear> 
         [(_, a), (_, b), ..] if worth(0) > 0.0 && worth(1) > 0.9 * worth(0) => {
             decide_by_length(len, *a, *b)
         }
+        [(_, shape), ..] if worth(0) > 0.0 && is_odd(shape, len, hints) => {
+            decide_by_length(len, *shape, Shape::PLAIN)
+        }
         [(_, shape), ..] if worth(0) > 0.0 => Ok(*shape),
         // Nothing of flash in it.
         _ if hints.oob.unwrap_or(0) == 0 => Ok(Shape {
@@ -134,6 +137,12 @@ fn decide(len: u64, scored: &[Scored], hints: &Hints) -> Result<Shape, Unclear> 
         }),
         _ => Err(Unclear::Nothing),
     }
+}
+
+/// Whether the image would end within a page, and nobody says that the pages are such: damage can
+/// look like spare bytes.
+fn is_odd(shape: &Shape, len: u64, hints: &Hints) -> bool {
+    shape.oob > 0 && hints.oob.is_none() && !shape.fits(len)
 }
 
 /// Of two candidates the one that the length of the image fits, if it fits only one.

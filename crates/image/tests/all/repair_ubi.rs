@@ -224,3 +224,22 @@ fn what_is_lost_in_a_volume_is_not_made_up() {
         );
     }
 }
+
+#[test]
+fn a_free_block_that_is_not_erased_is_reported() {
+    let scratch = tempfile::tempdir().unwrap();
+    let image = scratch.path().join("image");
+    let mut bytes = device(&[0x5A; 4096]);
+    let block = 64 * 512;
+    let is_free = |peb: &[u8]| peb.starts_with(b"UBI#") && peb[512..].iter().all(|b| *b == 0xFF);
+    let free = bytes.chunks(block).position(is_free).unwrap();
+    let unerased = |checked: &Checked| {
+        let mut findings = checked.findings.iter();
+        findings.any(|one| one.to_string().contains("free, but it is not erased"))
+    };
+    fs::write(&image, &bytes).unwrap();
+    assert!(!unerased(&check(&mut opened(&image)).unwrap()));
+    bytes[free * block + 20_000] = 0xBF;
+    fs::write(&image, &bytes).unwrap();
+    assert!(unerased(&check(&mut opened(&image)).unwrap()));
+}

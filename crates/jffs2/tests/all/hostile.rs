@@ -102,7 +102,7 @@ fn put32(image: &mut [u8], at: usize, value: u32) {
 }
 
 /// Where nodes begin, with their kind.
-fn nodes(image: &[u8]) -> Vec<(usize, u16)> {
+pub fn nodes(image: &[u8]) -> Vec<(usize, u16)> {
     let mut all = Vec::new();
     let mut at = 0;
     while at + 12 <= image.len() {

@@ -1,9 +1,9 @@
 //! What a mount passes over without a word, as Linux does, and a check has to report.
 
-use crate::common::{nor_of, put, read_only};
-use crate::hostile::{BLOCK, crc, damage_of, find, forge, forge_name, medium, with_name};
+use crate::common::{NOW, bytes, nor, nor_of, put, read_only};
+use crate::hostile::{BLOCK, crc, damage_of, find, forge, forge_name, medium, nodes, with_name};
 use nandlab_jffs2::{Finding, Jffs2, Options, Severity};
-use nandlab_vfs::{FileSystem, Ino};
+use nandlab_vfs::{FileSystem, Ino, SetXattr};
 
 /// Finds a node's finding by its words.
 fn is_node(finding: &Finding, place: usize, words: &str) -> bool {
@@ -54,13 +54,90 @@ fn a_list_whose_nodes_overlap_is_damage() {
     assert_lists(&found);
 }
 
+/// The first byte of a block that ends with a list, and in which there is a node of a kind.
+fn listed_block(image: &[u8], kind: u16) -> usize {
+    const LIST: [u8; 4] = 0x0285_1885_u32.to_le_bytes();
+    let has_kind = |block: &[u8]| nodes(block).iter().any(|(_, found)| *found == kind);
+    let mut blocks = image.chunks(BLOCK as usize);
+    let block = blocks.position(|block| block.ends_with(&LIST) && has_kind(block));
+    block.expect("a block with a list") * BLOCK as usize
+}
+
+#[test]
+fn a_node_that_is_not_what_its_list_says_is_damage() {
+    let mut image = medium(Options::default());
+    let block = listed_block(&image, 0xE002);
+    let node = block + find(&image[block..], 0xE002, |node| word(node, 12) > 1);
+    forge(&mut image, (node, 0xE002), 3, 4095);
+    let found = damage_of(image.clone());
+    let other = |finding: &Finding| is_node(finding, node, "not what the list");
+    assert!(found.iter().any(other), "{found:?}");
+    // Linux believes the list and drops a node whose head is damaged.
+    image[node] ^= 1;
+    let found = damage_of(image);
+    assert!(found.iter().any(other), "{found:?}");
+}
+
+#[test]
+fn an_attribute_that_a_list_names_and_that_was_overwritten_is_damage() {
+    let mut fs = Jffs2::mount(nor(8, BLOCK), Options::default()).unwrap();
+    let file = put(&mut fs, Ino::ROOT, "file", b"contents");
+    fs.setxattr(file, b"user.k", b"value", SetXattr::Any, NOW)
+        .unwrap();
+    put(
+        &mut fs,
+        Ino::ROOT,
+        "behind it",
+        &bytes(1, 2 * BLOCK as usize),
+    );
+    let mut image = fs.into_mtd().into_backing();
+    let block = listed_block(&image, 0xE009);
+    let value = block + find(&image[block..], 0xE008, |_| true);
+    let reference = block + find(&image[block..], 0xE009, |_| true);
+    for at in [value, reference] {
+        image[at..at + 28].fill(0x5A);
+    }
+    let found = damage_of(image);
+    let gone = |finding: &Finding| is_node(finding, reference, "not there, but in the list");
+    assert!(found.iter().any(gone), "{found:?}");
+}
+
+#[test]
+fn a_node_of_inode_0_or_of_version_0_is_damage() {
+    for (field, words) in [(3, "inode number 0"), (4, "version 0")] {
+        let (mut image, _) = with_name(b"large");
+        let at = find(&image, 0xE002, |node| word(node, 28) == 1500);
+        forge(&mut image, (at, 0xE002), field, 0);
+        let found = damage_of(image);
+        let wrong = |finding: &Finding| is_node(finding, at, words);
+        assert!(found.iter().any(wrong), "{found:?}");
+    }
+}
+
+#[test]
+fn two_nodes_of_one_version_that_differ_are_damage() {
+    let (mut image, _) = with_name(b"large");
+    // Two parts of the large file.
+    let first = find(&image, 0xE002, |node| word(node, 44) == 4096);
+    let ino = word(&image, first + 12);
+    let second = find(&image, 0xE002, |node| {
+        word(node, 12) == ino && word(node, 44) == 8192
+    });
+    let version = word(&image, first + 16);
+    forge(&mut image, (second, 0xE002), 4, version);
+    let found = damage_of(image);
+    let places = [first, second];
+    let twin = |finding: &Finding| {
+        let words = "not the other node with its version";
+        places.iter().any(|at| is_node(finding, *at, words))
+    };
+    assert!(found.iter().any(twin), "{found:?}");
+}
+
 /// Damage of a medium, one word of a list of which was changed, with its checksums.
 fn with_list_changed(at: usize, change: impl FnOnce(u32) -> u32) -> Vec<Finding> {
-    const LIST: [u8; 4] = 0x0285_1885_u32.to_le_bytes();
     let mut image = medium(Options::default());
-    let mut blocks = image.chunks(BLOCK as usize);
-    let block = blocks.position(|block| block.ends_with(&LIST));
-    let start = block.expect("a block with a list") * BLOCK as usize;
+    let start = listed_block(&image, 0xE002);
     let end = start + BLOCK as usize;
     let list = start + word(&image, end - 8) as usize;
     assert_eq!(image[list + 32..list + 34], 0xE002_u16.to_le_bytes());

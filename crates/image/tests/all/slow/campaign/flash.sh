@@ -54,5 +54,5 @@ ubi() {
         done
         /usr/sbin/ubidetach -d 0 >/dev/null || exit 1
     fi
-    complaints $1 'warning|error|corrupted PEBs: [1-9]'
+    complaints $1 'warning|error|corrupted PEBs: [1-9]|data moved'
 }
