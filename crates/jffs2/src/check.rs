@@ -154,7 +154,7 @@ impl<M: Mtd> Jffs2<M> {
             let erased = rest.iter().take_while(|byte| **byte == 0xFF).count() & !3;
             // Padding too short for a node is zeros.
             let zeros = rest.iter().take_while(|byte| **byte == 0).count() & !3;
-            if erased > 0 || zeros > 0 {
+            if erased > 0 || (1..HEAD).contains(&zeros) {
                 at += erased.max(zeros);
                 continue;
             }
@@ -239,7 +239,8 @@ impl<M: Mtd> Jffs2<M> {
                     |head| matches!(Head::read(e, head), Place::Node(head) if head.len as usize <= rest.len()),
                 )
         };
-        let mut steps = (4..bytes.len()).step_by(4);
+        let zeros = bytes.iter().take_while(|byte| **byte == 0).count() & !3;
+        let mut steps = (zeros.max(4)..bytes.len()).step_by(4);
         steps.find(ends).unwrap_or(bytes.len())
     }
 

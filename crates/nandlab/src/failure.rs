@@ -8,7 +8,6 @@ use nandlab_scratch::ScratchError;
 use nandlab_stack::DescriptionError;
 use std::io;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
@@ -22,9 +21,9 @@ pub enum Status {
     Lost = 3,
 }
 
-impl From<Status> for ExitCode {
+impl From<Status> for u8 {
     fn from(status: Status) -> Self {
-        Self::from(status as u8)
+        status as Self
     }
 }
 

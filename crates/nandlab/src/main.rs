@@ -1,93 +1,9 @@
-//! The command. Exit status: 0 done, 1 a problem was found, 2 bad input, 3 done, but something was
-//! lost.
+//! The command: see the library.
 
 #![forbid(unsafe_code)]
 
-mod chips;
-mod crash;
-mod export;
-mod failure;
-mod image;
-mod interrupt;
-mod manual;
-mod mount;
-mod output;
-mod paper;
-mod progress;
-mod replay;
-mod run;
-mod terminal;
-mod trials;
-
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use failure::{Failure, Status};
-use nandlab_sim::Chain;
 use std::process::ExitCode;
 
-/// Whole flash storage stacks in user space: chips, translation layers, workloads, reports.
-#[derive(Debug, Parser)]
-#[command(name = "nandlab", version, about, arg_required_else_help = true, color = clap::ColorChoice::Never)]
-#[command(
-    after_help = "Exit status: 0 done, 1 a problem was found, 2 bad input, 3 done, but something was lost."
-)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    Run(run::Args),
-    Replay(replay::Args),
-    Export(export::Args),
-    Mount(mount::Args),
-    Crash(crash::Args),
-    Paper(paper::Args),
-    Chips(chips::Args),
-    Image(image::Args),
-    Completions(manual::Completions),
-    Man(manual::Man),
-}
-
-impl Command {
-    fn execute(self) -> Result<Status, Failure> {
-        match self {
-            Self::Run(args) => args.execute(),
-            Self::Replay(args) => args.execute(),
-            Self::Export(args) => args.execute(),
-            Self::Mount(args) => args.execute(),
-            Self::Crash(args) => args.execute(),
-            Self::Paper(args) => args.execute(),
-            Self::Chips(args) => args.execute(),
-            Self::Image(args) => args.execute(),
-            Self::Completions(args) => args.execute(Cli::command()),
-            Self::Man(args) => args.execute(Cli::command()),
-        }
-    }
-}
-
-/// The command line. Help is as wide as the user wants it.
-fn arguments() -> Cli {
-    let command = match terminal::columns() {
-        Some(columns) => Cli::command().term_width(columns),
-        None => Cli::command(),
-    };
-    Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
-}
-
 fn main() -> ExitCode {
-    let command = arguments().command;
-    // These two end cleanly at a signal.
-    if !matches!(command, Command::Export(_) | Command::Mount(_)) {
-        interrupt::remove_scratch_files();
-    }
-    match command.execute() {
-        Ok(status) => status.into(),
-        // A reader that has gone away is no failure.
-        Err(failure) if failure.is_closed_pipe() => Status::Done.into(),
-        Err(failure) => {
-            output::note(format_args!("{}", Chain(&failure)));
-            failure.status().into()
-        }
-    }
+    nandlab::command(std::env::args_os()).into()
 }

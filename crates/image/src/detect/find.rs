@@ -7,7 +7,7 @@
 use super::parity::{Codecs, by_parity};
 use super::scan::Scan;
 use super::score::{Scored, score, windows};
-use super::shape::{Shape, plain_format};
+use super::shape::{Shape, named, plain_format};
 use super::{Hints, Unclear};
 use nandlab_sim::Backing;
 
@@ -46,8 +46,18 @@ pub fn shape(image: &mut dyn Backing, scan: &Scan, hints: &Hints) -> Result<Shap
         None => {}
     }
     match by_parity(image, scan, &pairs, hints, &mut codecs)? {
+        Some(shape) if is_odd(&shape, scan.len, hints) => or_plain(shape, &scored),
         Some(shape) => Ok(shape),
         None => decide(scan.len, &scored, hints),
+    }
+}
+
+/// Parity of a dump that ends within a page, unless structures speak for data without spare bytes.
+fn or_plain(shape: Shape, scored: &[Scored]) -> Result<Shape, Unclear> {
+    let plain = scored.iter().find(|(_, shape)| shape.oob == 0);
+    match plain.filter(|(score, _)| score.worth() > 0.0) {
+        Some((_, plain)) => Err(Unclear::Close(named(&shape), plain.words())),
+        None => Ok(shape),
     }
 }
 

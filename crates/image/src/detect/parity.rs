@@ -12,6 +12,7 @@ use crate::view::View;
 use nandlab_ecc::{Code, Codec, Order, Repair};
 use nandlab_mtd::ImageFormat;
 use nandlab_sim::Backing;
+use std::collections::BTreeSet;
 
 /// Pages whose parity is looked at.
 const PAGES: usize = 24;
@@ -194,11 +195,12 @@ fn parity(codec: &Codec, format: &ImageFormat, pages: &[Vec<u8>]) -> Parity {
     };
     let steps = codec.code().page_parity(format.page as usize);
     let places: Vec<usize> = layout.ecc().take(steps.unwrap_or(0)).collect();
+    let mut seen = BTreeSet::new();
     for cells in pages {
         let (data, spare) = cells.split_at(format.page as usize);
         let ecc: Vec<u8> = places.iter().map(|at| spare[*at]).collect();
         sum.pages += 1;
-        if let Some(bits) = page_bits(codec, data, &ecc) {
+        if let Some(bits) = page_bits(codec, data, &ecc, &mut seen) {
             sum.right += 1;
             sum.bits = sum.bits.saturating_add(bits);
         }
@@ -210,8 +212,9 @@ fn parity(codec: &Codec, format: &ImageFormat, pages: &[Vec<u8>]) -> Parity {
     sum
 }
 
-/// Bits of evidence of a page; `None` if a step is beyond correction.
-fn page_bits(codec: &Codec, data: &[u8], ecc: &[u8]) -> Option<u32> {
+/// Bits of evidence of a page; `None` if a step is beyond correction. What was seen before, such as
+/// bytes that fill pages, is no further evidence.
+fn page_bits(codec: &Codec, data: &[u8], ecc: &[u8], seen: &mut BTreeSet<Vec<u8>>) -> Option<u32> {
     let code = codec.code();
     let mut bits = 0;
     let steps = data.chunks_exact(code.step());
@@ -223,7 +226,8 @@ fn page_bits(codec: &Codec, data: &[u8], ecc: &[u8]) -> Option<u32> {
             Repair::Corrected { bits } => u32::from(bits),
             Repair::Failed => return None,
         };
-        if is_written(step) && parity.iter().any(|byte| *byte != 0xFF) {
+        let counts = is_written(step) && parity.iter().any(|byte| *byte != 0xFF);
+        if counts && seen.insert([step, parity].concat()) {
             bits += surprise(code, flips);
         }
     }
