@@ -1,0 +1,33 @@
+"""Whole flash storage stacks in user space: chips, translation layers, file systems, images.
+
+>>> import nandlab
+>>> result = nandlab.run({
+...     "chip": {"preset": "slc-2k", "size": "16 MiB"},
+...     "ftl": {"scheme": "page", "over-provisioning": 0.2},
+...     "workload": {"pattern": "random", "overwrites": 1},
+... })
+>>> result.flash.write_amplification >= 1
+True
+"""
+
+from ._nandlab import DescriptionError, ImageError, InternalError, NandlabError, RunError
+from .experiment import Experiment, run
+from .image import Entry, Finding, Image
+from .result import Result
+from .sweep import Table, sweep
+
+__all__ = [
+    "DescriptionError",
+    "Entry",
+    "Experiment",
+    "Finding",
+    "Image",
+    "ImageError",
+    "InternalError",
+    "NandlabError",
+    "Result",
+    "RunError",
+    "Table",
+    "run",
+    "sweep",
+]

@@ -1,0 +1,65 @@
+//! Exceptions. A panic becomes one, too: the interpreter goes on.
+
+use nandlab_sim::Chain;
+use pyo3::create_exception;
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use std::any::Any;
+use std::error::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+create_exception!(
+    nandlab,
+    NandlabError,
+    PyException,
+    "Anything that nandlab refuses."
+);
+create_exception!(
+    nandlab,
+    DescriptionError,
+    NandlabError,
+    "An experiment that is wrong: the message names the key, what was found and what was expected."
+);
+create_exception!(nandlab, RunError, NandlabError, "A run that has no result.");
+create_exception!(
+    nandlab,
+    ImageError,
+    NandlabError,
+    "An image, or a path in it, that cannot be read: the message says where and why."
+);
+create_exception!(
+    nandlab,
+    InternalError,
+    NandlabError,
+    "A fault of nandlab itself. Please report it with the message."
+);
+
+/// An error with its causes, as an exception.
+pub fn raised(new: impl FnOnce(String) -> PyErr, error: &(dyn Error + 'static)) -> PyErr {
+    new(Chain(error).to_string())
+}
+
+/// What a callback raised: it ends the run on its way out.
+struct Stopped(PyErr);
+
+/// Ends the run around it with what a callback raised.
+pub fn stop(error: PyErr) -> ! {
+    resume_unwind(Box::new(Stopped(error)))
+}
+
+/// Runs `work` without the interpreter's lock.
+pub fn guarded<T: Send>(py: Python<'_>, work: impl FnOnce() -> PyResult<T> + Send) -> PyResult<T> {
+    let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
+    outcome.unwrap_or_else(|panic| Err(from_panic(panic)))
+}
+
+fn from_panic(panic: Box<dyn Any + Send>) -> PyErr {
+    match panic.downcast::<Stopped>() {
+        Ok(stopped) => stopped.0,
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            InternalError::new_err(text.unwrap_or("no message").to_owned())
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The compiled half of the Python package `nandlab`: experiments, images and the command. The
+//! other half, in Python, gives results their types and draws them.
+
+mod arrow;
+mod experiment;
+mod failure;
+mod image;
+
+use pyo3::prelude::*;
+
+/// Compiled half of the package; use `nandlab`.
+#[pymodule]
+mod _nandlab {
+    #[pymodule_export]
+    use super::arrow::{Column, Table};
+    #[pymodule_export]
+    use super::command;
+    #[pymodule_export]
+    use super::experiment::{Experiment, Outcome};
+    #[pymodule_export]
+    use super::failure::{DescriptionError, ImageError, InternalError, NandlabError, RunError};
+    #[pymodule_export]
+    use super::image::Image;
+}
+
+/// Runs the command with these arguments, the first of which is its name. Returns its exit status.
+#[pyfunction]
+fn command(py: Python<'_>, arguments: Vec<std::ffi::OsString>) -> PyResult<u8> {
+    failure::guarded(py, || Ok(nandlab::command(arguments)))
+}
