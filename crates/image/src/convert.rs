@@ -77,10 +77,8 @@ fn carry<A: Backing, B: Backing>(
     let geometry = input.geometry().clone();
     let room = output.geometry().oob as usize;
     let mut converted = Converted::default();
-    let (mut data, mut user) = (
-        vec![0; geometry.page as usize],
-        vec![0; geometry.oob as usize],
-    );
+    let mut data = vec![0; geometry.page as usize];
+    let mut user = vec![0; geometry.oob as usize];
     for block in (0..geometry.blocks).map(Block) {
         if input.is_bad(block)? {
             converted.bad += 1;

@@ -116,7 +116,8 @@ pub(crate) fn run(
     };
     thread::scope(|scope| {
         let start = || {
-            let (waiting, failed) = (waiting.clone(), failed.clone());
+            let waiting = waiting.clone();
+            let failed = failed.clone();
             scope.spawn(move || worker().run(&waiting, &failed))
         };
         let threads: Vec<_> = (0..helpers.threads.max(1)).map(|_| start()).collect();
@@ -128,7 +129,8 @@ pub(crate) fn run(
             given: 0,
             failed: failed.clone(),
         });
-        let (mut losses, mut first) = (Losses::default(), None);
+        let mut losses = Losses::default();
+        let mut first = None;
         for thread in threads {
             match thread
                 .join()

@@ -129,7 +129,8 @@ impl DirOut {
         let Some((_, dir)) = self.open.last() else {
             return Ok(());
         };
-        let (name, mode) = (entry.name(), Mode::from_raw_mode(entry.mode.into()));
+        let name = entry.name();
+        let mode = Mode::from_raw_mode(entry.mode.into());
         let made = match &entry.node {
             Node::Symlink { target } => symlinkat(&target[..], dir, name),
             Node::Link { to } => match &self.top {
@@ -245,7 +246,8 @@ struct NewFile {
 
 impl Fill for NewFile {
     fn fill(self: Box<Self>, entry: &Entry, bytes: &mut dyn Bytes) -> Result<Losses> {
-        let (mut end, mut losses) = (0, Losses::default());
+        let mut end = 0;
+        let mut losses = Losses::default();
         bytes.each(&mut |at, data| {
             end = at + data.len() as u64;
             self.file

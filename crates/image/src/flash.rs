@@ -194,7 +194,8 @@ impl Volume {
     /// Erased blocks without which the volumes that an image promises do not fit: it may be shorter
     /// than the flash that it is meant for.
     fn ubi_lacks(&self, format: ImageFormat, vid: u32, access: Access, len: u64) -> Result<u64> {
-        let (mut lacks, blocks) = (0, len / format.bytes(1));
+        let mut lacks = 0;
+        let blocks = len / format.bytes(1);
         // In an overlay, whatever is to come. First each volume must fit, then all of them.
         for _ in 0..UBI_ATTEMPTS {
             let medium = self.medium(format, Access::Read, len + lacks * format.bytes(1))?;
@@ -269,7 +270,8 @@ impl Volume {
             Err(error) => return Err(failed("UBI", error)),
         };
         let info = ubi.info();
-        let (mut volumes, mut insides) = (Vec::new(), Vec::new());
+        let mut volumes = Vec::new();
+        let mut insides = Vec::new();
         for volume in ubi.volumes() {
             let mut head = vec![0; (volume.leb_bytes as usize).min(HEAD)];
             let read = ubi.read(volume.id, 0, 0, &mut head);
@@ -289,7 +291,8 @@ impl Volume {
                 holds,
             });
         }
-        let (leb, erases) = (info.shape.leb_bytes, (info.erases[0], info.erases[2]));
+        let leb = info.shape.leb_bytes;
+        let erases = (info.erases[0], info.erases[2]);
         let chosen = choose(&volumes, insides, opening)?;
         self.layers.push(Layer::Ubi {
             leb,
@@ -339,7 +342,8 @@ impl Volume {
         };
         let mut medium = self.flash_again(format)?;
         let survey = Survey::read(&mut *medium, vid, opening.until)?;
-        let (mut volumes, mut insides) = (Vec::new(), Vec::new());
+        let mut volumes = Vec::new();
+        let mut insides = Vec::new();
         for (id, record) in &survey.volumes {
             let Some(mut bytes) = survey.assemble(&mut medium, *id) else {
                 continue;
@@ -364,7 +368,9 @@ impl Volume {
             });
         }
         let chosen = choose(&volumes, insides, opening)?;
-        let (leb, image_seq, erases) = (survey.shape.leb_bytes, survey.image_seq, survey.erases);
+        let leb = survey.shape.leb_bytes;
+        let image_seq = survey.image_seq;
+        let erases = survey.erases;
         self.layers.push(Layer::Ubi {
             leb,
             image_seq,
@@ -403,7 +409,8 @@ impl Volume {
                     layout: Layout::Raw,
                     ecc: None,
                 };
-                let (lebs, most) = (bytes.lebs_held(), survey.lebs_max());
+                let lebs = bytes.lebs_held();
+                let most = survey.lebs_max();
                 if lebs > most {
                     self.troubles.push(format!(
                         "JFFS2 in volume {id}: found logical block {}, expected less than {most}",

@@ -123,7 +123,9 @@ fn path(finding: &Finding, paths: &BTreeMap<u32, Vec<u8>>) -> Vec<u8> {
 
 /// What says that more may be missing than is listed.
 fn passed_over<'a>(unknown: impl Iterator<Item = &'a Finding>, more: u64) -> Option<String> {
-    let (mut places, mut bytes, mut first) = (0u64, 0u64, None);
+    let mut places = 0u64;
+    let mut bytes = 0u64;
+    let mut first = None;
     for finding in unknown {
         places += 1;
         if let Finding::Garbage { len, .. } = finding {

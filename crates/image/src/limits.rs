@@ -166,7 +166,8 @@ impl Limits {
     /// Changes an entry to what is nearest; gives whether anything of it is left, and what did not
     /// fit. Nothing of it is changed for good where that is an error.
     fn judge(&self, entry: &mut Entry) -> (bool, Vec<Misfit>) {
-        let (mut misfits, mut keep) = (Vec::new(), true);
+        let mut misfits = Vec::new();
+        let mut keep = true;
         let mut misfit = |what, found: String, expected: &str, instead| {
             let expected = format!("{expected} in {}", self.name);
             misfits.push(Misfit {

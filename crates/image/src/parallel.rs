@@ -56,7 +56,8 @@ where
         ended: false,
         panicked: false,
     });
-    let (room, ready) = (Condvar::new(), Condvar::new());
+    let room = Condvar::new();
+    let ready = Condvar::new();
     let leave = || Leave {
         state: &state,
         wake: [&room, &ready],
@@ -117,7 +118,8 @@ mod tests {
 
     #[test]
     fn results_come_in_the_order_of_the_jobs_and_no_more_than_the_window_wait() {
-        let (begun, taken) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let begun = AtomicUsize::new(0);
+        let taken = AtomicUsize::new(0);
         let mut results = Vec::new();
         let work = |(): &mut (), job: u64| {
             let ahead = begun.fetch_add(1, Ordering::SeqCst) + 1

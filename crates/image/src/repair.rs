@@ -246,7 +246,8 @@ fn put(disk: &mut AnyDisk, at: u64, bytes: &[u8]) -> Result<()> {
         why: error.to_string(),
     };
     let sector = u64::from(disk.geometry().sector);
-    let (first, within) = (at / sector, (at % sector) as usize);
+    let first = at / sector;
+    let within = (at % sector) as usize;
     let mut image = vec![0; (within + bytes.len()).next_multiple_of(sector as usize)];
     disk.read(Lba(first), &mut image).map_err(failed)?;
     image[within..within + bytes.len()].copy_from_slice(bytes);

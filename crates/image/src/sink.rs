@@ -90,7 +90,8 @@ pub fn parts(at: u64, data: &[u8]) -> Vec<(usize, usize)> {
         if is_zero(chunk) {
             continue;
         }
-        let (from, to) = (number * HOLE as usize, number * HOLE as usize + chunk.len());
+        let from = number * HOLE as usize;
+        let to = number * HOLE as usize + chunk.len();
         match parts.last_mut() {
             Some((_, end)) if *end == from => *end = to,
             _ => parts.push((from, to)),

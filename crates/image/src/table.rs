@@ -63,7 +63,8 @@ impl<'a> Line<'a> {
             .filter(|mode| *mode <= 0o7777)
             .ok_or("a mode in octal, such as 0644")?;
         let path = normal(name.as_bytes()).map_err(|_| "a path below the root")?;
-        let (owner, device) = ((number(3)?, number(4)?), (number(5)?, number(6)?));
+        let owner = (number(3)?, number(4)?);
+        let device = (number(5)?, number(6)?);
         Ok(Self {
             path,
             kind,

@@ -239,7 +239,8 @@ impl Data {
             .iter()
             .take_while(|extent| extent.at < end)
         {
-            let (from, to) = (extent.at.max(at), (extent.at + extent.len).min(end));
+            let from = extent.at.max(at);
+            let to = (extent.at + extent.len).min(end);
             let (hole, part) =
                 out[filled..(to - at) as usize].split_at_mut((from - at) as usize - filled);
             hole.fill(0);
@@ -263,7 +264,8 @@ pub struct Tree {
 /// sibling.
 pub fn order(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
     let rank = |byte: &u8| if *byte == b'/' { 0 } else { *byte };
-    let (a_words, b_words) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
+    let a_words = a.as_chunks::<8>().0;
+    let b_words = b.as_chunks::<8>().0;
     let alike = 8 * a_words
         .iter()
         .zip(b_words)
@@ -415,16 +417,15 @@ impl Tree {
         for (end, names) in groups {
             let first = names[0].min(end);
             if first != end {
-                let (path, other) = (
-                    self.entries[first].0.path.clone(),
-                    self.entries[end].0.path.clone(),
-                );
+                let path = self.entries[first].0.path.clone();
+                let other = self.entries[end].0.path.clone();
                 self.entries.swap(first, end);
                 (self.entries[first].0.path, self.entries[end].0.path) = (path, other);
             }
             let to = self.entries[first].0.path.clone();
             for name in names.into_iter().chain([end]).filter(|name| *name != first) {
-                let (path, was) = (self.entries[name].0.path.clone(), &self.entries[first].0);
+                let path = self.entries[name].0.path.clone();
+                let was = &self.entries[first].0;
                 self.entries[name] = (
                     Entry {
                         path,

@@ -123,19 +123,17 @@ impl<'a> Walk<'a> {
         salvage: bool,
         progress: &'a mut dyn FnMut(u64),
     ) -> Self {
-        let (first_names, directories) = (BTreeMap::new(), BTreeSet::new());
-        let (losses, limit) = (Losses::default(), u64::MAX);
         Self {
             fs,
             salvage,
-            losses,
-            limit,
+            losses: Losses::default(),
+            limit: u64::MAX,
             progress,
             helpers: None,
             hands: None,
             buffer: Vec::new(),
-            first_names,
-            directories,
+            first_names: BTreeMap::new(),
+            directories: BTreeSet::new(),
         }
     }
 
@@ -276,7 +274,8 @@ impl<'a> Walk<'a> {
     }
 
     fn below(&mut self, dir: &Attr, path: &[u8], depth: usize, sink: &mut dyn Sink) -> Result<()> {
-        let (mut names, mut twice) = (BTreeSet::new(), Vec::new());
+        let mut names = BTreeSet::new();
+        let mut twice = Vec::new();
         let listed = self.fs.readdir(dir.ino, 0, &mut |entry| {
             if !names.insert(entry.name.to_vec()) {
                 twice.push(entry.name.to_vec());
@@ -547,7 +546,8 @@ impl Contents<'_> {
 
     /// Bytes at a side of a part that can be read although the whole part cannot.
     fn readable(&mut self, from: u64, part: &mut [u8], side: Side) -> usize {
-        let (mut can, mut cannot) = (0, part.len());
+        let mut can = 0;
+        let mut cannot = part.len();
         while cannot - can > 1 {
             let tried = match can {
                 0 if cannot == part.len() => 1,

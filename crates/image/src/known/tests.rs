@@ -192,7 +192,8 @@ impl Made {
         shell.args(["-e", "-c", self.script]).current_dir(dir);
         let shell = shell.env("PATH", format!("{path}:/usr/sbin:/sbin"));
         let output = shell.env("LC_ALL", "C.UTF-8").output().unwrap();
-        let (script, status) = (self.script, output.status);
+        let script = self.script;
+        let status = output.status;
         assert!(status.success(), "{script}: {status}\n{}", printed(&output));
         dir.join("image")
     }
