@@ -15,7 +15,7 @@ use crate::subject::{Kind, Subject};
 use crate::walk::Place;
 
 /// The most chip operations listed before the cut.
-const TOLD: usize = 12;
+const SHOWN: usize = 12;
 
 /// Shrinks the case of one violation of the whole run.
 pub(crate) fn smallest<S: Subject>(
@@ -151,7 +151,7 @@ impl<S: Subject> Shrinker<'_, S> {
             let word = |&(i, op): &(usize, _)| {
                 format!("{i}: {}", cut::timed(op, &self.bench.walker.geometry))
             };
-            chip_ops = begun[begun.len().saturating_sub(TOLD)..]
+            chip_ops = begun[begun.len().saturating_sub(SHOWN)..]
                 .iter()
                 .map(word)
                 .collect();

@@ -176,7 +176,7 @@ mod tests {
                     Data::default(),
                 );
             }
-            tree.settle().unwrap();
+            tree.normalize().unwrap();
             tree
         };
         let a = tree(&[

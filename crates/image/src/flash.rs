@@ -78,7 +78,7 @@ impl Volume {
         // An image may end where its last node does.
         let mut len = found.div_ceil(block).max(least) * block;
         if let FlashKind::Ubi { vid, log: false } = kind {
-            len += self.ubi_lacks(format, vid, access, len)? * block;
+            len += self.ubi_missing_blocks(format, vid, access, len)? * block;
         }
         let mut medium = self.medium(format, access, len)?;
         let geometry = medium.geometry().clone();
@@ -193,29 +193,35 @@ impl Volume {
 
     /// Erased blocks without which the volumes that an image promises do not fit: it may be shorter
     /// than the flash that it is meant for.
-    fn ubi_lacks(&self, format: ImageFormat, vid: u32, access: Access, len: u64) -> Result<u64> {
-        let mut lacks = 0;
+    fn ubi_missing_blocks(
+        &self,
+        format: ImageFormat,
+        vid: u32,
+        access: Access,
+        len: u64,
+    ) -> Result<u64> {
+        let mut missing = 0;
         let blocks = len / format.bytes(1);
         // In an overlay, whatever is to come. First each volume must fit, then all of them.
         for _ in 0..UBI_ATTEMPTS {
-            let medium = self.medium(format, Access::Read, len + lacks * format.bytes(1))?;
-            lacks += match Ubi::attach(medium, ubi_options(vid, false)) {
+            let medium = self.medium(format, Access::Read, len + missing * format.bytes(1))?;
+            missing += match Ubi::attach(medium, ubi_options(vid, false)) {
                 Err(UbiError::NoSpace { needed, available }) => {
                     u64::from(needed.saturating_sub(available)) + UBI_BLOCKS_SPARE
                 }
                 Err(UbiError::Refused { error, .. }) if error.field == "reserved blocks" => {
-                    error.found.saturating_sub(blocks + lacks)
+                    error.found.saturating_sub(blocks + missing)
                 }
                 _ => break,
             };
-            if lacks > BLOCKS_ADDED_MAX {
+            if missing > BLOCKS_ADDED_MAX {
                 return Ok(0);
             }
         }
-        if access == Access::Write && lacks > 0 {
-            self.place.extend(len, format.bytes(1), lacks)?;
+        if access == Access::Write && missing > 0 {
+            self.place.extend(len, format.bytes(1), missing)?;
         }
-        Ok(lacks)
+        Ok(missing)
     }
 
     fn jffs2(

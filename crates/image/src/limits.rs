@@ -317,7 +317,7 @@ mod tests {
         entries
             .into_iter()
             .for_each(|entry| tree.push(entry, Data::default()));
-        tree.settle().unwrap();
+        tree.normalize().unwrap();
         tree
     }
 

@@ -170,7 +170,7 @@ pub fn read(path: &Path, root: &Path) -> Result<Tree> {
             }
         })?;
     }
-    reader.tree.settle()?;
+    reader.tree.normalize()?;
     Ok(reader.tree)
 }
 
@@ -486,7 +486,7 @@ mod tests {
             },
             Data::default(),
         );
-        tree.settle().unwrap();
+        tree.normalize().unwrap();
         let mut sink = ManifestOut::new(Vec::new(), "list");
         crate::sink::pour(&tree, &mut sink).unwrap();
         fs::write(&path, &sink.to).unwrap();
@@ -509,7 +509,7 @@ mod tests {
         fs::write(&path, "#mtree\n/set type=file uid=5 gid=6 mode=0600\n. type=dir\nd type=dir \\\n mode=0700\nf\n..\ng contents=d/f\n")
             .unwrap();
         let tree = read(&path, scratch.path()).unwrap();
-        let told: Vec<String> = tree
+        let listed: Vec<String> = tree
             .entries
             .iter()
             .map(|(entry, _)| {
@@ -523,7 +523,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            told,
+            listed,
             [
                 "[] 600 5 0",
                 "[100] 700 5 0",

@@ -83,7 +83,7 @@ pub fn of(file: File, path: &Path) -> Result<Tree> {
             }
         }
     }
-    reader.tree.settle()?;
+    reader.tree.normalize()?;
     Ok(reader.tree)
 }
 

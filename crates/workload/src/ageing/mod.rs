@@ -152,13 +152,13 @@ impl Volume {
     }
 
     fn new_file(&mut self) -> Option<(FileId, u64)> {
-        let room = self.spec.bytes - self.bytes;
-        if room < self.spec.file.0 {
+        let space = self.spec.bytes - self.bytes;
+        if space < self.spec.file.0 {
             return None;
         }
         let file = (
             FileId(self.made),
-            skewed(&mut self.dice, self.spec.file).min(room),
+            skewed(&mut self.dice, self.spec.file).min(space),
         );
         self.made += 1;
         self.bytes += file.1;
