@@ -1,4 +1,4 @@
-//! The smallest case: as few host operations as still fail in the same way.
+//! Shrinks a failing case to the fewest host operations that still fail in the same way.
 //!
 //! Calls after the cut go first, then ever smaller runs of operations (delta debugging). It ends
 //! when none can be left out or the states allowed for it are spent. The cut may move, but only

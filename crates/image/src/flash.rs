@@ -1,4 +1,4 @@
-//! What lies on flash: JFFS2, NFTL, UBI with whatever is in its volumes.
+//! Opens what lies on flash: JFFS2, NFTL, and UBI with the contents of its volumes.
 //!
 //! *Promises.* Those of [`Volume`]. UBI is attached as it is, by its log where it has one; where
 //! that fails, on request, it is [put together](crate::ubi) from its blocks. *Knows nothing of*

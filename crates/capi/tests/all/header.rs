@@ -1,4 +1,4 @@
-//! `include/nandlab.h` is what cbindgen makes of the sources.
+//! Checks that `include/nandlab.h` is the output of cbindgen for the sources.
 
 use crate::build::{folder, printed};
 use std::process::Command;
