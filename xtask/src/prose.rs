@@ -78,7 +78,7 @@ fn install() -> Outcome {
     let installed = folder().join("node_modules/.package-lock.json");
     let is_same =
         |name: &&str| fs::read(ours.join(name)).ok() == fs::read(folder().join(name)).ok();
-    if installed.exists() && INSTALLED_FROM.iter().all(|name| is_same(name)) {
+    if installed.exists() && INSTALLED_FROM.iter().all(is_same) {
         return Ok(());
     }
     let failed = |why: std::io::Error| format!("{}: {why}", folder().display());

@@ -42,11 +42,10 @@ impl DirOut {
         match fs::read_dir(root) {
             Ok(mut entries) => {
                 if entries.next().is_some() {
-                    let found = format!("{}, which is not empty", root.display());
                     return Err(ImageError::Choice {
                         what: "target",
-                        found,
-                        expected: "an empty directory, or one that is not there".into(),
+                        found: format!("the directory {} with entries in it", root.display()),
+                        expected: "an empty directory, or a new name".into(),
                     });
                 }
             }

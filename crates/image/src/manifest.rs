@@ -240,7 +240,11 @@ impl Reader<'_> {
                 let parsed = str::from_utf8(text)
                     .ok()
                     .and_then(|text| u32::from_str_radix(text, radix).ok());
-                parsed.ok_or_else(|| Wrong::Word([key.as_bytes(), b"=", text].concat(), "a number"))
+                let expected = match radix {
+                    8 => "an octal number",
+                    _ => "a number",
+                };
+                parsed.ok_or_else(|| Wrong::Word([key.as_bytes(), b"=", text].concat(), expected))
             }
         };
         let mtime = match get("time") {
