@@ -73,6 +73,11 @@ const VERBS: &[Verb] = &[
         book::picture,
     ),
     (
+        "front",
+        "write docs/images/readme.png: the first screen of the README as Chromium shows it",
+        book::front,
+    ),
+    (
         "tools",
         "write docs/tools.md: losses of today's image tools, judged by the real kernel",
         tools::run,
