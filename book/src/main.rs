@@ -1,8 +1,10 @@
-//! Checks the links of all documents, then builds the book of `docs/` into `target/book`.
+//! Checks the links of all documents, then builds the book of `docs/` into `target/book`. With the
+//! argument `front` it renders the README instead.
 //!
 //! Every warning of mdBook is an error. Links from the book to files outside `docs/` lead to copies
 //! of these files in the built book, so that the book can be read without the checkout.
 
+mod front;
 mod links;
 mod outside;
 mod warnings;
@@ -15,6 +17,15 @@ fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .expect("this crate lies in the checkout");
+    if std::env::args().any(|word| word == "front") {
+        return match front::write(root) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => {
+                eprintln!("{why}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let findings = match links::check(root) {
         Ok(findings) => findings,
         Err(why) => vec![why],

@@ -1,11 +1,32 @@
 //! The book and its generated page.
 
-use crate::{Outcome, cargo, root};
+use crate::{Outcome, cargo, packages, root};
+use std::process::Command;
 
 /// Checks the links of all documents and builds the book into `target/book`.
 ///
 /// mdBook is a workspace of its own, so that no other verb builds it.
 pub fn run(words: &[String]) -> Outcome {
+    tool(words, &[])
+}
+
+/// Writes docs/images/readme.png, the first screen of the README as Chromium shows it.
+pub fn front(words: &[String]) -> Outcome {
+    tool(words, &["--", "front"])?;
+    packages::install(&[("/usr/bin/chromium", "chromium")])?;
+    let mut chromium = Command::new("chromium");
+    chromium.current_dir(root()).args([
+        "--headless",
+        "--no-sandbox",
+        "--hide-scrollbars",
+        "--window-size=900,1080",
+        "--screenshot=docs/images/readme.png",
+        "target/book-front/readme.html",
+    ]);
+    crate::run(&mut chromium)
+}
+
+fn tool(words: &[String], arguments: &[&str]) -> Outcome {
     if !words.is_empty() {
         return Err("expected nothing".into());
     }
@@ -13,7 +34,8 @@ pub fn run(words: &[String]) -> Outcome {
         cargo()
             .current_dir(root().join("book"))
             .env("CARGO_TARGET_DIR", root().join("target/book-tool"))
-            .args(["run", "--quiet", "--locked"]),
+            .args(["run", "--quiet", "--locked"])
+            .args(arguments),
     )
 }
 

@@ -7,6 +7,7 @@ mod lint;
 mod metadata;
 mod packages;
 mod portable;
+mod prose;
 mod record;
 mod test;
 mod tidy;
@@ -24,21 +25,27 @@ type Verb = (&'static str, &'static str, fn(&[String]) -> Outcome);
 const VERBS: &[Verb] = &[
     (
         "test",
-        "run tidy, lint, book, portable and every test, and install the Debian packages that they \
-         need; `test quick` skips lint, book, portable, doctests and the slow tests (real kernel, \
+        "run tidy, lint, prose, book, portable and every test, and install the Debian packages that they \
+         need; `test quick` skips lint, prose, book, portable, doctests and the slow tests (real kernel, \
          mounts, browser)",
         test::run,
     ),
     (
         "tidy",
         "check the rules that no compiler checks: dependencies between crates, licences, file \
-         sizes, words of the documents",
+         sizes, plain code",
         tidy::run,
     ),
     (
         "lint",
         "run rustfmt, clippy and rustdoc; any warning is an error",
         lint::run,
+    ),
+    (
+        "prose",
+        "run textlint over the documents and all comments, with the rules of xtask/prose; `prose \
+         list` prints all findings",
+        prose::run,
     ),
     (
         "portable",
@@ -64,6 +71,11 @@ const VERBS: &[Verb] = &[
         "picture",
         "write docs/images/wear.svg, the picture of the README, from a run",
         book::picture,
+    ),
+    (
+        "front",
+        "write docs/images/readme.png: the first screen of the README as Chromium shows it",
+        book::front,
     ),
     (
         "tools",

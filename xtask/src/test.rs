@@ -1,6 +1,6 @@
 //! Every test.
 
-use crate::{Outcome, book, cargo, lint, packages, portable, root, tidy};
+use crate::{Outcome, book, cargo, lint, packages, portable, prose, root, tidy};
 
 /// The module of each crate's integration tests that holds its slow tests: they boot the real
 /// kernel, mount, start a browser or reproduce a paper. Where a test lies decides, so that there is
@@ -19,6 +19,7 @@ pub fn run(words: &[String]) -> Outcome {
 fn everything() -> Outcome {
     tidy::run(&[])?;
     lint::run(&[])?;
+    prose::run(&[])?;
     book::run(&[])?;
     packages::ensure()?;
     portable::run(&[])?;

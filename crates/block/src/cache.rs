@@ -143,7 +143,7 @@ impl<K: Ord + Copy, T: Ord + Copy, B, M> Cache<K, T, B, M> {
 
 /// An owner of dirty blocks.
 pub trait Owner: Ord + Copy {
-    /// Whether its blocks hold contents of files rather than structure.
+    /// Whether its blocks hold contents of files rather than metadata.
     fn is_contents(&self) -> bool;
 }
 
@@ -338,12 +338,12 @@ impl<O: Owner, T: Ord + Copy, M: Default> OwnedCache<O, T, M> {
     }
 
     /// The number of dirty blocks.
-    pub fn waiting(&self) -> usize {
+    pub fn dirty_count(&self) -> usize {
         self.blocks.count()
     }
 
     /// The number of dirty blocks that hold contents of files.
-    pub fn waiting_contents(&self) -> usize {
+    pub fn dirty_contents(&self) -> usize {
         self.contents
     }
 
@@ -398,7 +398,7 @@ mod tests {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     enum By {
         File,
-        Structure,
+        Metadata,
     }
 
     impl Owner for By {
@@ -417,10 +417,10 @@ mod tests {
         cache.replace(3, By::File, 1, block(1));
         cache.replace(3, By::File, 2, block(2));
         assert_eq!((cache.since(), cache.of(By::File)), (Some(1), [3].into()));
-        cache.replace(3, By::Structure, 2, block(3));
+        cache.replace(3, By::Metadata, 2, block(3));
         assert_eq!((cache.since(), cache.of(By::File)), (Some(2), [].into()));
         cache.forget_run(0, 4);
-        assert_eq!((cache.waiting(), cache.since()), (0, None));
+        assert_eq!((cache.dirty_count(), cache.since()), (0, None));
     }
 
     #[test]

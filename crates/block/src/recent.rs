@@ -12,7 +12,7 @@ pub struct Recent<K, V> {
     young: Generation<K, V>,
     old: Generation<K, V>,
     /// The capacity of one generation.
-    room: usize,
+    capacity: usize,
     /// What was asked for last, and its slot among the young.
     last: Option<(K, usize)>,
 }
@@ -59,11 +59,11 @@ impl<K: Ord + Copy, V> Generation<K, V> {
 
 impl<K: Ord + Copy, V> Recent<K, V> {
     /// A cache of this capacity, and at least sixteen.
-    pub fn new(room: usize) -> Self {
+    pub fn new(capacity: usize) -> Self {
         Self {
             young: Generation::default(),
             old: Generation::default(),
-            room: (room / 2).max(8),
+            capacity: (capacity / 2).max(8),
             last: None,
         }
     }
@@ -96,7 +96,7 @@ impl<K: Ord + Copy, V> Recent<K, V> {
 
     /// Keeps one that is not kept yet, or in place of what is; tells where.
     fn keep(&mut self, key: K, value: V) -> usize {
-        if self.young.places.len() >= self.room {
+        if self.young.places.len() >= self.capacity {
             self.old = core::mem::take(&mut self.young);
             self.last = None;
         }

@@ -129,8 +129,8 @@ impl Tally {
         self.states[0] += later.states[0];
         self.states[1] += later.states[1];
         self.total += later.total;
-        let room = self.limit - self.listed.len().min(self.limit);
-        self.listed.extend(later.listed.into_iter().take(room));
+        let space = self.limit - self.listed.len().min(self.limit);
+        self.listed.extend(later.listed.into_iter().take(space));
     }
 }
 

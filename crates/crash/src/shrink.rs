@@ -1,4 +1,4 @@
-//! The smallest case: as few host operations as still fail in the same way.
+//! Shrinks a failing case to the fewest host operations that still fail in the same way.
 //!
 //! Calls after the cut go first, then ever smaller runs of operations (delta debugging). It ends
 //! when none can be left out or the states allowed for it are spent. The cut may move, but only
@@ -15,7 +15,7 @@ use crate::subject::{Kind, Subject};
 use crate::walk::Place;
 
 /// The most chip operations listed before the cut.
-const TOLD: usize = 12;
+const SHOWN: usize = 12;
 
 /// Shrinks the case of one violation of the whole run.
 pub(crate) fn smallest<S: Subject>(
@@ -151,7 +151,7 @@ impl<S: Subject> Shrinker<'_, S> {
             let word = |&(i, op): &(usize, _)| {
                 format!("{i}: {}", cut::timed(op, &self.bench.walker.geometry))
             };
-            chip_ops = begun[begun.len().saturating_sub(TOLD)..]
+            chip_ops = begun[begun.len().saturating_sub(SHOWN)..]
                 .iter()
                 .map(word)
                 .collect();

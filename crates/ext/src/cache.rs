@@ -69,7 +69,7 @@ impl DerefMut for Cache {
 }
 
 /// The first key of metadata in the order of owners.
-const STRUCTURE: (Owner, u32) = (Owner::Meta(Class::Bitmap), 0);
+const METADATA: (Owner, u32) = (Owner::Meta(Class::Bitmap), 0);
 
 impl Cache {
     /// Keeps up to `blocks` clean blocks.
@@ -115,22 +115,22 @@ impl Cache {
     /// Waiting contents of all files that something on the medium may lead to once metadata is
     /// written, in the order of their places.
     pub fn fresh_contents(&self) -> Vec<u32> {
-        let contents = self.of_owners(..STRUCTURE);
+        let contents = self.of_owners(..METADATA);
         let mut fresh: Vec<u32> = contents.filter(|block| self.is_fresh(*block)).collect();
         fresh.sort_unstable();
         fresh
     }
 
     /// All dirty metadata, in order.
-    pub fn structure(&self) -> Vec<u32> {
-        let mut blocks: Vec<u32> = self.of_owners(STRUCTURE..).collect();
+    pub fn metadata(&self) -> Vec<u32> {
+        let mut blocks: Vec<u32> = self.of_owners(METADATA..).collect();
         blocks.sort_unstable();
         blocks
     }
 
     /// How many dirty blocks hold metadata.
-    pub fn waiting_structure(&self) -> usize {
-        self.waiting() - self.waiting_contents()
+    pub fn dirty_metadata(&self) -> usize {
+        self.dirty_count() - self.dirty_contents()
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(found, [Some(7), Some(99), None]);
         cache.mark_clean(1000);
         assert_eq!(
-            (cache.waiting(), cache.waiting_contents(), cache.get(1000)),
+            (cache.dirty_count(), cache.dirty_contents(), cache.get(1000)),
             (0, 0, Some(&[7; 4][..]))
         );
     }
@@ -168,7 +168,7 @@ mod tests {
         cache.replace(3, META, Time::new(1), block(1), true);
         cache.replace(3, A, Time::new(2), block(2), false);
         assert_eq!(
-            (cache.of(META), cache.of(A), cache.waiting_contents()),
+            (cache.of(META), cache.of(A), cache.dirty_contents()),
             (Vec::new(), [3].to_vec(), 1)
         );
         assert!(!cache.is_fresh(3) && cache.since() == Some(Time::new(2)));
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(cache.oldest_contents(0, Time::new(3)), [10, 20, 30]);
         assert_eq!(cache.fresh_contents(), [20]);
         assert_eq!(
-            (cache.waiting(), cache.waiting_contents(), cache.since()),
+            (cache.dirty_count(), cache.dirty_contents(), cache.since()),
             (5, 4, Some(Time::new(0)))
         );
     }

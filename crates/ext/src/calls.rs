@@ -214,12 +214,12 @@ impl<D: BlockDevice> FileSystem for Ext<D> {
     fn dirty(&self) -> Dirty {
         if self.is_journaled() {
             return Dirty {
-                bytes: self.dirty_bytes(),
+                bytes: self.writable_bytes(),
                 since: self.dirty_since(),
             };
         }
         Dirty {
-            bytes: self.waiting_bytes(),
+            bytes: self.dirty_bytes(),
             since: self.store.cache.since(),
         }
     }

@@ -115,7 +115,7 @@ impl<D: BlockDevice> Ext<D> {
             walk.report.add(Finding::Mount { error });
         }
         (0..layout.blocks)
-            .filter(|block| self.is_structure(*block))
+            .filter(|block| self.is_metadata(*block))
             .for_each(|block| _ = walk.mark(block));
         self.check_super(&mut walk)?;
         for number in 1..=layout.inodes {
@@ -256,7 +256,7 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Marks a block as an inode's; false if it cannot be one.
     fn claim(&self, walk: &mut Walk, inode: u32, block: u32) -> bool {
-        if self.is_structure(block) {
+        if self.is_metadata(block) {
             walk.report.add(Finding::Stray { inode, block });
             return false;
         }
@@ -558,7 +558,7 @@ impl<D: BlockDevice> Ext<D> {
             self.check_padding(walk, (group, counts.inode_bitmap), ("inodes", inodes))?;
         }
         for (block, expected) in core::mem::take(&mut walk.attributes) {
-            if !self.is_structure(block) {
+            if !self.is_metadata(block) {
                 let found = le32(self.store.block(block)?, 4);
                 self.count(walk, "users", Place::Block(block), found, expected);
             }

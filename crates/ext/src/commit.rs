@@ -25,7 +25,7 @@ impl<D: BlockDevice> Ext<D> {
     /// Makes everything durable; nothing is dirty afterwards.
     pub(crate) fn sync_all(&mut self) -> Result<(), ExtError> {
         self.put_counts()?;
-        while self.store.cache.waiting() > 0 || self.is_releasing() {
+        while self.store.cache.dirty_count() > 0 || self.is_releasing() {
             let contents = self.store.cache.oldest_contents(usize::MAX, Time::MAX);
             self.store.write(&contents)?;
             self.commit()?;
@@ -194,8 +194,8 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
-    pub(crate) fn waiting_bytes(&self) -> u64 {
-        self.store.cache.waiting() as u64 * u64::from(self.store.layout.block)
+    pub(crate) fn dirty_bytes(&self) -> u64 {
+        self.store.cache.dirty_count() as u64 * u64::from(self.store.layout.block)
     }
 
     /// Writes the oldest dirty data; returns by how many bytes the dirty data shrank.
@@ -203,17 +203,17 @@ impl<D: BlockDevice> Ext<D> {
         if self.is_journaled() {
             return self.write_oldest_journaled(bytes, until);
         }
-        let before = self.waiting_bytes();
+        let before = self.dirty_bytes();
         let blocks = bytes
             .div_ceil(u64::from(self.store.layout.block))
             .min(usize::MAX as u64) as usize;
         let contents: Vec<u32> = self.store.cache.oldest_contents(blocks, until);
         self.store.write(&contents)?;
         let overdue = self.store.cache.since().is_some_and(|since| since <= until);
-        if before.saturating_sub(self.waiting_bytes()) < bytes || overdue {
+        if before.saturating_sub(self.dirty_bytes()) < bytes || overdue {
             self.sync_all()?;
         }
-        Ok(before.saturating_sub(self.waiting_bytes()))
+        Ok(before.saturating_sub(self.dirty_bytes()))
     }
 }
 

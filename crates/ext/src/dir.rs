@@ -117,7 +117,7 @@ pub(crate) struct Found {
 
 /// Where in a block a record of `needed` bytes fits: the record that has space, and the bytes of
 /// that which it needs for itself.
-pub(crate) fn room(
+pub(crate) fn free_entry(
     bytes: &[u8],
     block: u32,
     types: bool,
@@ -275,7 +275,7 @@ impl<D: BlockDevice> Ext<D> {
         }
         for index in 0..self.dir_blocks(&dir) {
             let block = self.dir_block(number, &dir, index)?;
-            if room(
+            if free_entry(
                 self.store.block(block)?,
                 block,
                 types,
@@ -342,7 +342,7 @@ impl<D: BlockDevice> Ext<D> {
         kind: u8,
     ) -> Result<bool, ExtError> {
         let types = self.types();
-        let Some(host) = room(
+        let Some(host) = free_entry(
             self.store.block(block)?,
             block,
             types,

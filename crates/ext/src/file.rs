@@ -232,8 +232,8 @@ impl<D: BlockDevice> Ext<D> {
     /// Writes the older half of the dirty data if it is too much.
     fn relieve(&mut self) -> Result<(), ExtError> {
         let unit = u64::from(self.store.layout.block);
-        if self.store.cache.waiting_contents() as u64 * unit > self.options.waiting_bytes_max {
-            let half = (self.options.waiting_bytes_max / 2 / unit).max(1) as usize;
+        if self.store.cache.dirty_contents() as u64 * unit > self.options.dirty_bytes_max {
+            let half = (self.options.dirty_bytes_max / 2 / unit).max(1) as usize;
             let oldest = self
                 .store
                 .cache

@@ -103,7 +103,7 @@ pub enum Finding {
         /// Whether it is a directory.
         directory: bool,
     },
-    /// A block of names, numbers or attributes cannot be read as such.
+    /// A block of names, block pointers or attributes cannot be read as such.
     #[error("inode {inode}: {error}")]
     Unreadable {
         /// The number of the unreadable inode.

@@ -377,7 +377,7 @@ impl Layout {
             sb::RESERVED_GDT,
             "reserved descriptor blocks",
             self.reserved_gdt,
-            "no more than numbers in a block",
+            "at most the block pointers of a block",
         )
     }
 
@@ -469,8 +469,8 @@ impl Layout {
 
     /// Bytes that three levels of block pointers reach.
     pub(crate) fn mapped_bytes_max(&self) -> u64 {
-        let numbers = u64::from(self.pointers());
-        let blocks = u64::from(DIRECT) + numbers + numbers.pow(2) + numbers.pow(3);
+        let pointers = u64::from(self.pointers());
+        let blocks = u64::from(DIRECT) + pointers + pointers.pow(2) + pointers.pow(3);
         blocks * u64::from(self.block)
     }
 
@@ -489,11 +489,11 @@ impl Layout {
     /// Bytes of the longest file: three levels of block pointers, and `i_blocks` in 32 bits counts
     /// units of 512 bytes.
     pub(crate) fn file_bytes_max(&self) -> u64 {
-        let numbers = u64::from(self.pointers());
+        let pointers = u64::from(self.pointers());
         let block = u64::from(self.block);
         let mapped = self.mapped_bytes_max();
         // The indirect blocks themselves, generously.
-        let counted = (u64::from(u32::MAX) * 512) / (numbers + 2) * numbers;
+        let counted = (u64::from(u32::MAX) * 512) / (pointers + 2) * pointers;
         mapped.min(counted / block * block)
     }
 }

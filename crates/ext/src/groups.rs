@@ -235,7 +235,7 @@ impl<D: BlockDevice> Ext<D> {
         let layout = self.store.layout;
         let block = layout.group_start(group) + within;
         let bitmap = self.groups[group as usize].block_bitmap;
-        if self.is_structure(block) {
+        if self.is_metadata(block) {
             let expected = "1: the block holds bitmaps, inodes or descriptors";
             return Err(ExtError::Block {
                 block: bitmap,
@@ -254,7 +254,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// Whether a block belongs to the volume's own metadata, and so to no inode.
-    pub(crate) fn is_structure(&self, block: u32) -> bool {
+    pub(crate) fn is_metadata(&self, block: u32) -> bool {
         let layout = &self.store.layout;
         if !layout.is_block(block) {
             return true;
@@ -275,7 +275,7 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Gives a block back.
     pub(crate) fn free_block_of(&mut self, inode: u32, block: u32) -> Result<(), ExtError> {
-        if self.is_structure(block) {
+        if self.is_metadata(block) {
             return Err(ExtError::Inode {
                 inode,
                 field: "block",

@@ -65,14 +65,14 @@ impl Inode {
 
     pub fn parse(bytes: &[u8]) -> Self {
         let mode = le16(bytes, 0);
-        let room = bytes.len() - INODE_OLD as usize;
+        let space = bytes.len() - INODE_OLD as usize;
         // An extra length that leads beyond the inode means nothing.
-        let extra = if room >= 4 {
+        let extra = if space >= 4 {
             usize::from(le16(bytes, 128))
         } else {
             0
         };
-        let extra = if extra <= room { extra } else { 0 };
+        let extra = if extra <= space { extra } else { 0 };
         let time = |at, more: usize| {
             time::decode(
                 le32(bytes, at),

@@ -69,17 +69,17 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Blocks that the next transaction has by now.
     fn credits(&self) -> u32 {
-        (self.store.cache.waiting_structure() + self.store.revoked.len()) as u32
+        (self.store.cache.dirty_metadata() + self.store.revoked.len()) as u32
     }
 
     /// What a write of so many blocks changes at most: them, if they are logged, the blocks of
     /// block pointers that lead to them, and where those are taken.
     fn credits_of_write(&self, blocks: u32, logged: bool) -> u32 {
         let layout = &self.store.layout;
-        let numbers = blocks / layout.pointers() + 4;
-        let taken = blocks.saturating_add(numbers).min(layout.groups);
+        let pointers = blocks / layout.pointers() + 4;
+        let taken = blocks.saturating_add(pointers).min(layout.groups);
         if logged { blocks } else { 0 }
-            .saturating_add(numbers + taken + taken.min(layout.desc_blocks()))
+            .saturating_add(pointers + taken + taken.min(layout.desc_blocks()))
     }
 
     /// How many of so many blocks one transaction takes: a write of up to half a transaction is not
@@ -147,13 +147,13 @@ impl<D: BlockDevice> Ext<D> {
             self.store.write(&contents)?;
         }
         let since = self.store.changed_since.unwrap_or(self.store.now);
-        self.log_structure(nanos(since))?;
+        self.log_metadata(nanos(since))?;
         self.store.barrier()
     }
 
     /// Makes a transaction of all dirty metadata, and commits it.
-    fn log_structure(&mut self, since: u64) -> Result<(), ExtError> {
-        let blocks = self.store.cache.structure();
+    fn log_metadata(&mut self, since: u64) -> Result<(), ExtError> {
+        let blocks = self.store.cache.metadata();
         let credits = self.credits();
         let store = &mut self.store;
         let Some(journal) = store.disk.journal_mut() else {
@@ -197,13 +197,12 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Bytes of contents, and of committed blocks that are not at home: the running transaction
     /// cannot be written back.
-    pub(crate) fn dirty_bytes(&self) -> u64 {
+    pub(crate) fn writable_bytes(&self) -> u64 {
         let committed = self.store.disk.journal().map_or(0, Journal::dirty_blocks);
-        (self.store.cache.waiting_contents() + committed) as u64
-            * u64::from(self.store.layout.block)
+        (self.store.cache.dirty_contents() + committed) as u64 * u64::from(self.store.layout.block)
     }
 
-    /// Since when the oldest of these wait.
+    /// Since when the oldest of these is dirty.
     pub(crate) fn dirty_since(&self) -> Option<Time> {
         let committed = self
             .store
@@ -225,7 +224,7 @@ impl<D: BlockDevice> Ext<D> {
         bytes: u64,
         until: Time,
     ) -> Result<u64, ExtError> {
-        let before = self.dirty_bytes();
+        let before = self.writable_bytes();
         let blocks = bytes
             .div_ceil(u64::from(self.store.layout.block))
             .min(usize::MAX as u64) as usize;
@@ -243,6 +242,6 @@ impl<D: BlockDevice> Ext<D> {
         {
             left = left.saturating_sub(journal.write_back(left.clamp(1, 32))?);
         }
-        Ok(before.saturating_sub(self.dirty_bytes()))
+        Ok(before.saturating_sub(self.writable_bytes()))
     }
 }

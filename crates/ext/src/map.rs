@@ -22,8 +22,8 @@ struct Way {
 }
 
 /// The way to a block of an inode; none beyond what three levels reach.
-fn way(index: u32, numbers: u32) -> Option<Way> {
-    let n = u64::from(numbers);
+fn way(index: u32, pointers: u32) -> Option<Way> {
+    let n = u64::from(pointers);
     let mut rest = u64::from(index);
     if index < DIRECT {
         return Some(Way {
@@ -48,8 +48,8 @@ fn way(index: u32, numbers: u32) -> Option<Way> {
 
 /// The slots on the way to a block within three levels, and how many levels there are below the
 /// inode: for who makes a volume.
-pub(crate) fn slots(index: u32, numbers: u32) -> ([u32; 4], usize) {
-    way(index, numbers).map_or(([0; 4], 0), |way| (way.slots, way.levels))
+pub(crate) fn slots(index: u32, pointers: u32) -> ([u32; 4], usize) {
+    way(index, pointers).map_or(([0; 4], 0), |way| (way.slots, way.levels))
 }
 
 /// A block of an inode.
@@ -63,7 +63,7 @@ pub(crate) struct Mapped {
 
 impl<D: BlockDevice> Ext<D> {
     fn checked(&self, inode: u32, block: u32) -> Result<u32, ExtError> {
-        if block != 0 && self.is_structure(block) {
+        if block != 0 && self.is_metadata(block) {
             return Err(ExtError::Inode {
                 inode,
                 field: "block",
@@ -82,8 +82,8 @@ impl<D: BlockDevice> Ext<D> {
         index: u32,
         most: u32,
     ) -> Result<Mapped, ExtError> {
-        let numbers = self.store.layout.pointers();
-        let Some(Way { slots, levels }) = way(index, numbers) else {
+        let pointers = self.store.layout.pointers();
+        let Some(Way { slots, levels }) = way(index, pointers) else {
             return Ok(Mapped { block: 0, run: 1 });
         };
         if levels == 0 {
@@ -99,10 +99,10 @@ impl<D: BlockDevice> Ext<D> {
         for level in 1..=levels {
             if at == 0 {
                 // Nothing below a missing block of block pointers.
-                let below = u64::from(numbers).pow((levels + 1 - level) as u32);
+                let below = u64::from(pointers).pow((levels + 1 - level) as u32);
                 let into = slots[level..=levels]
                     .iter()
-                    .fold(0, |sum, slot| sum * u64::from(numbers) + u64::from(*slot));
+                    .fold(0, |sum, slot| sum * u64::from(pointers) + u64::from(*slot));
                 return Ok(Mapped {
                     block: 0,
                     run: (below - into).min(u64::from(most.max(1))) as u32,
@@ -111,7 +111,7 @@ impl<D: BlockDevice> Ext<D> {
             let bytes = self.store.block(at)?;
             let slot = slots[level];
             if level == levels {
-                let end = slot.saturating_add(most.max(1)).min(numbers);
+                let end = slot.saturating_add(most.max(1)).min(pointers);
                 let run = run_of((slot..end).map(|slot| le32(bytes, slot as usize * 4)));
                 let block = le32(bytes, slot as usize * 4);
                 return Ok(Mapped {
@@ -276,14 +276,14 @@ impl<D: BlockDevice> Ext<D> {
 }
 
 /// How many of these block pointers follow each other, or are all 0.
-fn run_of(mut numbers: impl Iterator<Item = u32>) -> u32 {
-    let Some(first) = numbers.next() else {
+fn run_of(mut pointers: impl Iterator<Item = u32>) -> u32 {
+    let Some(first) = pointers.next() else {
         return 1;
     };
     let step = u32::from(first != 0);
     let mut expected = first.wrapping_add(step);
     let mut run = 1;
-    for number in numbers {
+    for number in pointers {
         if number != expected {
             break;
         }

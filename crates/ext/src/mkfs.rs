@@ -258,8 +258,8 @@ impl<D: BlockDevice> Maker<'_, D> {
     fn make_resize(&mut self) -> Result<Inode, FormatError> {
         let layout = self.layout;
         let mut inode = self.inode(FileType::File, 0o600);
-        let numbers = u64::from(layout.pointers());
-        inode.size = (numbers * numbers + numbers + u64::from(DIRECT)) * u64::from(layout.block);
+        let pointers = u64::from(layout.pointers());
+        inode.size = (pointers * pointers + pointers + u64::from(DIRECT)) * u64::from(layout.block);
         let block = self.take();
         let copies = (1..layout.groups)
             .filter(|group| layout.has_super(*group))
@@ -286,7 +286,7 @@ impl<D: BlockDevice> Maker<'_, D> {
 
     /// The journal: empty, its blocks in a row as far as groups let them.
     fn make_journal(&mut self, count: u32) -> Result<Inode, FormatError> {
-        let numbers = self.layout.pointers();
+        let pointers = self.layout.pointers();
         let mut inode = self.inode(FileType::File, 0o600);
         inode.size = u64::from(count) * u64::from(self.layout.block);
         // Blocks of block pointers that are being filled, by level, from 1: where they lie and what
@@ -294,7 +294,7 @@ impl<D: BlockDevice> Maker<'_, D> {
         let mut open: [Option<(u32, Vec<u8>)>; 4] = Default::default();
         let mut taken = 0;
         for index in 0..count {
-            let (slots, levels) = crate::map::slots(index, numbers);
+            let (slots, levels) = crate::map::slots(index, pointers);
             for level in 0..=levels {
                 let begins = slots[level + 1..=levels].iter().all(|slot| *slot == 0);
                 if !begins {

@@ -25,10 +25,10 @@ pub enum Mode {
     Unjournaled,
     /// The journal holds contents and metadata.
     Journal,
-    /// Structure; contents are on the medium before the metadata that leads to them.
+    /// Metadata only; contents are on the medium before the metadata that leads to them.
     #[default]
     Ordered,
-    /// Structure; after a crash new blocks of a file may hold anything.
+    /// Metadata only; after a crash new blocks of a file may hold anything.
     Writeback,
 }
 
@@ -55,7 +55,7 @@ with_defaults! {
         /// Bytes of the cache for clean data.
         pub cache_bytes: u64 = 4 << 20,
         /// The most bytes of dirty contents; a call that makes it more writes the oldest half.
-        pub waiting_bytes_max: u64 = 8 << 20,
+        pub dirty_bytes_max: u64 = 8 << 20,
         /// Contents are written once or read once, and so not kept: what is read comes from the
         /// device, and what new blocks hold goes there in the call that writes it.
         pub once: bool = false,

@@ -15,7 +15,7 @@ use crate::{
 use nandlab_block::BlockDevice;
 use nandlab_vfs::{Caller, Errno, FileType, NewNode, check_name, rules};
 
-/// Bytes of a symbolic link's target that fit where an inode has block numbers, with a NUL behind
+/// Bytes of a symbolic link's target that fit where an inode has block pointers, with a NUL behind
 /// them.
 const FAST_MAX: usize = 59;
 const TARGET_MAX: usize = 4095;

@@ -28,7 +28,7 @@ fn in_doubt(walk: &Walk) -> bool {
 
 impl<D: BlockDevice> Ext<D> {
     /// The patches for a check's findings, as far as they can be derived.
-    pub fn mend(&mut self) -> Result<Vec<Patch>, ExtError> {
+    pub fn repair(&mut self) -> Result<Vec<Patch>, ExtError> {
         let mut walk = self.walk()?;
         let mut patches = Vec::new();
         for finding in core::mem::take(&mut walk.report.findings) {

@@ -275,15 +275,15 @@ impl<D: BlockDevice> Ext<D> {
                 walk.wrong(number, field, (found.into(), 0));
             }
         }
-        let room = size - INODE_OLD as usize;
-        if room > 0 {
+        let space = size - INODE_OLD as usize;
+        if space > 0 {
             let extra = usize::from(le16(bytes, INODE_OLD as usize));
             // Linux reads no attributes behind fields of no length.
             if extra == 0 && le32(bytes, INODE_OLD as usize) == xattr::MAGIC {
                 let field = "attributes in place of the fields behind the first 128 bytes";
                 walk.wrong(number, field, (xattr::MAGIC.into(), 0));
             }
-            let right = extra == 0 || extra >= 4 && extra <= room && extra.is_multiple_of(4);
+            let right = extra == 0 || extra >= 4 && extra <= space && extra.is_multiple_of(4);
             if !right {
                 let expected = self.store.layout.extra_isize.into();
                 walk.wrong(
@@ -309,7 +309,7 @@ impl<D: BlockDevice> Ext<D> {
                 let target: Vec<u8> = inode.block.iter().flat_map(|w| w.to_le_bytes()).collect();
                 length_of(&target[..FAST_LINK])
             }
-            false if inode.block[0] == 0 || self.is_structure(inode.block[0]) => 0,
+            false if inode.block[0] == 0 || self.is_metadata(inode.block[0]) => 0,
             false => length_of(self.store.block(inode.block[0])?),
         };
         if found == 0 || found != inode.size {
@@ -328,7 +328,7 @@ impl<D: BlockDevice> Ext<D> {
             }
         };
         if inode.block[13] == 0 {
-            wrong("first block of block numbers", 0, layout.first + 1);
+            wrong("first block of block pointers", 0, layout.first + 1);
         }
         let direct = inode.block[..13].iter().chain(&inode.block[14..]);
         direct.for_each(|block| wrong("block number", *block, 0));
@@ -341,14 +341,14 @@ impl<D: BlockDevice> Ext<D> {
             inode.units,
             blocks * (layout.block / 512),
         );
-        if inode.block[13] == 0 || self.is_structure(inode.block[13]) {
+        if inode.block[13] == 0 || self.is_metadata(inode.block[13]) {
             return Ok(());
         }
-        let numbers = layout.pointers();
+        let pointers = layout.pointers();
         let double = self.store.block(inode.block[13])?.to_vec();
         let start = layout.desc_blocks();
-        for slot in 0..numbers {
-            let index = (slot + numbers - start % numbers) % numbers;
+        for slot in 0..pointers {
+            let index = (slot + pointers - start % pointers) % pointers;
             let kept = index < layout.reserved_gdt;
             let place = if kept {
                 layout.first + 1 + start + index
@@ -356,7 +356,7 @@ impl<D: BlockDevice> Ext<D> {
                 0
             };
             wrong(
-                "block of block numbers",
+                "block of block pointers",
                 le32(&double, slot as usize * 4),
                 place,
             );
@@ -364,7 +364,7 @@ impl<D: BlockDevice> Ext<D> {
         for index in 0..layout.reserved_gdt {
             let place = layout.first + 1 + start + index;
             let bytes = self.store.block(place)?;
-            for slot in 0..numbers as usize {
+            for slot in 0..pointers as usize {
                 let group = copies.get(slot).copied();
                 let expected = group.map_or(0, |group| place + group * layout.per_group);
                 wrong(
@@ -510,8 +510,8 @@ fn super_fields(bytes: &[u8], layout: &Layout) -> Vec<(usize, &'static str, u32,
         ),
     ]);
     if layout.inode_size > INODE_OLD {
-        let room = short(sb::INODE_SIZE).saturating_sub(INODE_OLD);
-        let most = |bytes: u32| bytes.min(room) & !3;
+        let space = short(sb::INODE_SIZE).saturating_sub(INODE_OLD);
+        let most = |bytes: u32| bytes.min(space) & !3;
         fields.extend(EXTRA.map(|(at, field)| (at, field, short(at), most(short(at)))));
     }
     if !layout.has(compat::RESIZE_INODE) {

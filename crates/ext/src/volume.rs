@@ -26,7 +26,7 @@ impl ExtVolume {
             Mode::Unjournaled => Promise::Fsynced,
             Mode::Journal => Promise::Atomic,
             Mode::Ordered => Promise::Ordered,
-            Mode::Writeback => Promise::Structure,
+            Mode::Writeback => Promise::Metadata,
         }
     }
 }
@@ -78,7 +78,7 @@ impl<D: BlockDevice> Mounted<D> for Ext<D> {
         let findings = self.check()?.findings;
         let damage = findings.iter().filter(|finding| match promise {
             Promise::Fsynced => finding.is_loss(),
-            Promise::Atomic | Promise::Ordered | Promise::Structure => {
+            Promise::Atomic | Promise::Ordered | Promise::Metadata => {
                 finding.severity() > Severity::Note
             }
         });

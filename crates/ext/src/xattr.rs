@@ -204,7 +204,7 @@ impl<D: BlockDevice> Ext<D> {
         if block == 0 {
             return Ok(None);
         }
-        if self.is_structure(block) {
+        if self.is_metadata(block) {
             let expected = "a block for contents";
             return Err(ExtError::Inode {
                 inode: number,

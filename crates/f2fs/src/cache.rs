@@ -70,27 +70,27 @@ impl<K: Ord + Copy> Cache<K> {
     /// Forgets all blocks of a range.
     pub fn forget_range(&mut self, range: RangeInclusive<K>) {
         let clean = self.0.clean_keys(range.clone());
-        let waiting = self.waiting(range);
+        let dirty = self.dirty(range);
         clean
             .into_iter()
-            .chain(waiting)
+            .chain(dirty)
             .for_each(|key| self.forget(key));
     }
 
-    pub fn is_waiting(&self, key: K) -> bool {
+    pub fn is_dirty(&self, key: K) -> bool {
         self.0.dirty(key).is_some()
     }
 
     /// The dirty blocks, in order of keys.
-    pub fn waiting(&self, range: RangeInclusive<K>) -> Vec<K> {
+    pub fn dirty(&self, range: RangeInclusive<K>) -> Vec<K> {
         self.0.dirty_in(range).map(|(key, ..)| key).collect()
     }
 
-    pub fn all_waiting(&self) -> Vec<K> {
+    pub fn all_dirty(&self) -> Vec<K> {
         self.0.dirty_in(..).map(|(key, ..)| key).collect()
     }
 
-    pub fn waiting_blocks(&self) -> impl Iterator<Item = (K, &[u8])> {
+    pub fn dirty_blocks(&self) -> impl Iterator<Item = (K, &[u8])> {
         self.0.dirty_in(..).map(|(key, block, _)| (key, &**block))
     }
 
@@ -116,7 +116,7 @@ mod tests {
         cache.keep(3, zeros());
         assert!(cache.edit_lightly(4, now).is_none() && !cache.is_light(3));
         cache.edit_lightly(3, now).unwrap();
-        assert!(cache.is_light(3) && cache.is_waiting(3) && cache.oldest() == Some((now, 3)));
+        assert!(cache.is_light(3) && cache.is_dirty(3) && cache.oldest() == Some((now, 3)));
         cache.edit(3, Time::new(2)).unwrap()[0] = 1;
         cache.edit_lightly(3, Time::new(3)).unwrap();
         assert!(!cache.is_light(3) && cache.oldest() == Some((now, 3)));

@@ -67,7 +67,7 @@ impl<D: BlockDevice> F2fs<D> {
 
     fn write_checkpoint(&mut self, last: bool) -> Result<(), F2fsError> {
         self.write_all_pages(false)?;
-        for nid in self.nodes.all_waiting() {
+        for nid in self.nodes.all_dirty() {
             self.write_node(nid, 0)?;
         }
         self.checkpoint.version = self.checkpoint.version.wrapping_add(1);
@@ -249,7 +249,7 @@ impl<D: BlockDevice> F2fs<D> {
     pub(crate) fn sync_inode(&mut self, ino: u32, what: Sync) -> Result<(), F2fsError> {
         let lean = what == Sync::Data;
         let wrote = self.write_pages_of(ino, lean)?;
-        let nodes = self.waiting_nodes(ino, lean);
+        let nodes = self.dirty_nodes(ino, lean);
         if self.needs_whole(ino)? {
             return self.take_checkpoint(false);
         }
@@ -270,14 +270,14 @@ impl<D: BlockDevice> F2fs<D> {
 
     /// Nodes of a file that wait and that a roll-forward takes up; if `lean` without those that
     /// contents do not need.
-    fn waiting_nodes(&self, ino: u32, lean: bool) -> Vec<u32> {
+    fn dirty_nodes(&self, ino: u32, lean: bool) -> Vec<u32> {
         let of = |bytes: &[u8]| le32(bytes, footer::INO) == ino && is_direct(node_offset(bytes));
-        let waiting = self
+        let dirty = self
             .nodes
-            .waiting_blocks()
+            .dirty_blocks()
             .filter(|(_, bytes)| of(bytes))
             .map(|(nid, _)| nid);
-        waiting
+        dirty
             .filter(|nid| !lean || !self.nodes.is_light(*nid))
             .collect()
     }

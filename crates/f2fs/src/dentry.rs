@@ -162,7 +162,7 @@ impl View {
     }
 
     /// Free slots in a row for a name.
-    pub fn room(&self, bytes: &[u8], name: usize) -> Option<u32> {
+    pub fn free_slot(&self, bytes: &[u8], name: usize) -> Option<u32> {
         let need = slots_for(name);
         let mut run = 0;
         for slot in 0..self.slots {
@@ -286,7 +286,7 @@ mod tests {
         let view = View::BLOCK;
         for (number, len) in [1usize, 8, 9, 255].into_iter().enumerate() {
             let name = alloc::vec![b'a' + number as u8; len];
-            let slot = view.room(&bytes, len).unwrap();
+            let slot = view.free_slot(&bytes, len).unwrap();
             view.put(
                 &mut bytes,
                 &Entry {
@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(view.next(&bytes, 1, 3, 0).unwrap().unwrap().slot, 1);
         assert_eq!(view.next(&bytes, 2, 3, 0).unwrap().unwrap().slot, 4);
         assert_eq!(
-            (view.room(&bytes, 16), view.room(&bytes, 17)),
+            (view.free_slot(&bytes, 16), view.free_slot(&bytes, 17)),
             (Some(2), Some(36))
         );
         bytes[30 + 8] = 255;

@@ -154,7 +154,7 @@ impl<D: BlockDevice> F2fs<D> {
         };
         if self.has_inline_names(dir)? {
             let (bytes, view) = self.names(dir, None)?.ok_or(F2fsError::Failed)?;
-            if let Some(slot) = view.room(bytes, name.len()) {
+            if let Some(slot) = view.free_slot(bytes, name.len()) {
                 entry.slot = slot;
                 let (bytes, view) = self.names_mut(dir, None)?;
                 view.put(bytes, &entry);
@@ -172,7 +172,7 @@ impl<D: BlockDevice> F2fs<D> {
             for index in first..first + bucket_blocks(level) {
                 let index = u32::try_from(index).map_err(|_| Errno::NoSpace)?;
                 let slot = match self.names(dir, Some(index))? {
-                    Some((bytes, view)) => view.room(bytes, name.len()),
+                    Some((bytes, view)) => view.free_slot(bytes, name.len()),
                     None => Some(0),
                 };
                 if let Some(slot) = slot {

@@ -48,11 +48,11 @@ pub(crate) struct Disk<D> {
     pub device: D,
     sectors: u64,
     /// Something was written since the last flush.
-    unsettled: bool,
+    dirty: bool,
     /// Bytes of the longest request.
     request_bytes: usize,
     /// Queued blocks, by stream.
-    waiting: [Request; 1 + log::COUNT],
+    queued: [Request; 1 + log::COUNT],
 }
 
 impl<D: BlockDevice> Disk<D> {
@@ -65,9 +65,9 @@ impl<D: BlockDevice> Disk<D> {
                 Ok(Self {
                     device,
                     sectors,
-                    unsettled: false,
+                    dirty: false,
                     request_bytes: BLOCK,
-                    waiting: Default::default(),
+                    queued: Default::default(),
                 })
             }
             _ => Err(F2fsError::Sectors { sector }),
@@ -89,7 +89,7 @@ impl<D: BlockDevice> Disk<D> {
     pub fn read(&mut self, addr: u32) -> Result<Block, F2fsError> {
         let mut block = zeros();
         match self
-            .waiting
+            .queued
             .iter()
             .find_map(|request| Some(&request.bytes[request.place(addr)?]))
         {
@@ -103,7 +103,7 @@ impl<D: BlockDevice> Disk<D> {
 
     /// Reads blocks one behind the other.
     pub fn read_run(&mut self, first: u32, buf: &mut [u8]) -> Result<(), F2fsError> {
-        if self.waiting.iter().all(|request| request.bytes.is_empty()) {
+        if self.queued.iter().all(|request| request.bytes.is_empty()) {
             return Ok(self
                 .device
                 .read(Lba(u64::from(first) * self.sectors), buf)?);
@@ -125,7 +125,7 @@ impl<D: BlockDevice> Disk<D> {
     }
 
     fn write_to(&mut self, stream: usize, addr: u32, block: &[u8]) -> Result<(), F2fsError> {
-        self.unsettled = true;
+        self.dirty = true;
         if self.request_bytes <= BLOCK {
             self.device.stream(stream as u8);
             return Ok(self
@@ -133,18 +133,18 @@ impl<D: BlockDevice> Disk<D> {
                 .write(Lba(u64::from(addr) * self.sectors), block)?);
         }
         if let Some(bytes) = self
-            .waiting
+            .queued
             .iter_mut()
             .find_map(|request| request.place(addr).map(|place| &mut request.bytes[place]))
         {
             bytes.copy_from_slice(block);
             return Ok(());
         }
-        let request = &self.waiting[stream];
+        let request = &self.queued[stream];
         if request.end() != addr || request.bytes.len() >= self.request_bytes {
             self.submit(stream)?;
         }
-        let request = &mut self.waiting[stream];
+        let request = &mut self.queued[stream];
         if request.bytes.is_empty() {
             request.first = addr;
         }
@@ -153,7 +153,7 @@ impl<D: BlockDevice> Disk<D> {
     }
 
     fn submit(&mut self, stream: usize) -> Result<(), F2fsError> {
-        let Request { first, bytes } = &mut self.waiting[stream];
+        let Request { first, bytes } = &mut self.queued[stream];
         if !bytes.is_empty() {
             self.device.stream(stream as u8);
             self.device
@@ -165,13 +165,13 @@ impl<D: BlockDevice> Disk<D> {
 
     /// Sends out all queued blocks.
     pub fn submit_all(&mut self) -> Result<(), F2fsError> {
-        (0..self.waiting.len()).try_for_each(|stream| self.submit(stream))
+        (0..self.queued.len()).try_for_each(|stream| self.submit(stream))
     }
 
     /// Everything written so far is durable.
     pub fn flush(&mut self) -> Result<(), F2fsError> {
         self.submit_all()?;
-        if core::mem::take(&mut self.unsettled) {
+        if core::mem::take(&mut self.dirty) {
             Ok(self.device.flush()?)
         } else {
             Ok(())

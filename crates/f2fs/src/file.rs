@@ -142,18 +142,18 @@ impl<D: BlockDevice> F2fs<D> {
 
     /// Writes a file's dirty data for an fsync, `lean` if that is for contents only.
     pub(crate) fn write_pages_of(&mut self, ino: u32, lean: bool) -> Result<bool, F2fsError> {
-        let waiting = self.pages.waiting((ino, 0)..=(ino, u32::MAX));
-        let few = matches!(self.options.in_place, InPlace::Fsync(most) if lean || waiting.len() <= most as usize);
+        let dirty = self.pages.dirty((ino, 0)..=(ino, u32::MAX));
+        let few = matches!(self.options.in_place, InPlace::Fsync(most) if lean || dirty.len() <= most as usize);
         let why = if few { Why::Fsync } else { Why::WriteBack };
-        waiting
+        dirty
             .iter()
             .try_for_each(|(ino, index)| self.write_page(*ino, *index, why))?;
-        Ok(!waiting.is_empty())
+        Ok(!dirty.is_empty())
     }
 
     /// Writes all dirty contents; of directories only if not `everything`.
     pub(crate) fn write_all_pages(&mut self, everything: bool) -> Result<(), F2fsError> {
-        for (ino, index) in self.pages.all_waiting() {
+        for (ino, index) in self.pages.all_dirty() {
             if everything || self.is_dir(ino)? {
                 self.write_page(ino, index, Why::WriteBack)?;
             }
@@ -456,17 +456,17 @@ impl<D: BlockDevice> F2fs<D> {
     /// Before something changes: dirty data is written, space is made, a checkpoint is taken, each
     /// when it is time.
     pub(crate) fn balance(&mut self) -> Result<(), F2fsError> {
-        let waiting_max = (self.options.waiting_bytes_max / BLOCK as u64).max(16) as usize;
+        let dirty_max = (self.options.dirty_bytes_max / BLOCK as u64).max(16) as usize;
         let total = u64::from(self.layout.segments_main) * u64::from(SEGMENT);
-        let room = total.saturating_sub(self.checkpoint.valid_blocks);
+        let space = total.saturating_sub(self.checkpoint.valid_blocks);
         let owed = (self.pages.count() + self.nodes.count()) as u64;
-        if self.nodes.count() > waiting_max.max(64)
-            || self.segments.stale + 2 * owed + 256 > room / 2 && self.segments.stale + owed > 256
+        if self.nodes.count() > dirty_max.max(64)
+            || self.segments.stale + 2 * owed + 256 > space / 2 && self.segments.stale + owed > 256
         {
             self.write_all_pages(true)?;
             self.take_checkpoint(false)?;
-        } else if self.pages.count() > waiting_max {
-            self.write_oldest_pages(waiting_max / 2)?;
+        } else if self.pages.count() > dirty_max {
+            self.write_oldest_pages(dirty_max / 2)?;
         }
         self.reclaim_emptied()?;
         self.clean_foreground()

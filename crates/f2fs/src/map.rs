@@ -231,7 +231,7 @@ impl<D: BlockDevice> F2fs<D> {
 
     /// The longest run that the inode remembers stays true.
     fn keep_extent(&mut self, slot: &Slot, addr: u32) -> Result<(), F2fsError> {
-        let waits = self.nodes.is_waiting(slot.ino);
+        let waits = self.nodes.is_dirty(slot.ino);
         let bytes = self.node(slot.ino)?;
         let [first, start, len] = [0, 4, 8].map(|at| le32(bytes, inode::EXTENT + at));
         let inside = slot.index.checked_sub(first).filter(|at| *at < len);

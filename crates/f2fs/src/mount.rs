@@ -70,7 +70,7 @@ with_defaults! {
         /// other: 4096, one block (Linux: as the device has it, typically 512 KiB).
         pub request_bytes: u64 = 4096,
         /// The most bytes of dirty contents; a call that makes it more writes the oldest half.
-        pub waiting_bytes_max: u64 = 8 << 20,
+        pub dirty_bytes_max: u64 = 8 << 20,
     }
 }
 

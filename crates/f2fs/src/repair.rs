@@ -32,7 +32,7 @@ fn in_doubt(check: &Check) -> bool {
 
 impl<D: BlockDevice> F2fs<D> {
     /// Repairs what it can in one pass; returns how many findings that were. One may show the next.
-    pub fn mend(&mut self, now: Time) -> Result<u32, Errno> {
+    pub fn repair(&mut self, now: Time) -> Result<u32, Errno> {
         let check = self.look(Call::new("repair"), Self::walk_all)?;
         if in_doubt(&check) {
             return Ok(0);

@@ -147,12 +147,12 @@ impl<D: BlockDevice> F2fs<D> {
 
     fn put_attributes(&mut self, ino: u32, all: &[u8]) -> Result<(), F2fsError> {
         let shape = self.shape(ino)?;
-        let room = shape.xattr_bytes();
+        let inline = shape.xattr_bytes();
         let nid = le32(self.inode(ino)?, inode::XATTR_NID);
-        if all.len() > room + NODE {
+        if all.len() > inline + NODE {
             return Err(Errno::NoSpace.into());
         }
-        let (inside, outside) = all.split_at(room.min(all.len()));
+        let (inside, outside) = all.split_at(inline.min(all.len()));
         match (outside.is_empty(), nid) {
             (true, 0) => {}
             (true, _) => {
@@ -170,7 +170,7 @@ impl<D: BlockDevice> F2fs<D> {
                 bytes[..outside.len()].copy_from_slice(outside);
             }
         }
-        let place = shape.xattr_at()..shape.xattr_at() + room;
+        let place = shape.xattr_at()..shape.xattr_at() + inline;
         let bytes = &mut self.node_mut(ino)?[place];
         bytes.fill(0);
         bytes[..inside.len()].copy_from_slice(inside);

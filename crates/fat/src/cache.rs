@@ -47,7 +47,10 @@ mod tests {
         let found = [1000, 99, 3].map(|sector| cache.get(sector).map(|data| data[0]));
         assert_eq!(found, [Some(7), Some(99), None]);
         cache.mark_clean(1000);
-        assert_eq!((cache.waiting(), cache.get(1000)), (0, Some(&[7; 4][..])));
+        assert_eq!(
+            (cache.dirty_count(), cache.get(1000)),
+            (0, Some(&[7; 4][..]))
+        );
     }
 
     #[test]
@@ -61,7 +64,7 @@ mod tests {
         assert_eq!(cache.oldest_contents(1, Time::MIN), [10]);
         assert_eq!(cache.oldest_contents(0, Time::new(3)), [10, 20, 30]);
         assert_eq!(
-            (cache.waiting(), cache.waiting_contents(), cache.since()),
+            (cache.dirty_count(), cache.dirty_contents(), cache.since()),
             (5, 4, Some(Time::new(0)))
         );
         cache.forget_run(10, 11);

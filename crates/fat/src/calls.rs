@@ -419,7 +419,7 @@ impl<D: BlockDevice, N: BlockDevice> FileSystem for Fat<D, N> {
             .chain(self.nodes.since())
             .min();
         Dirty {
-            bytes: self.waiting_bytes(),
+            bytes: self.dirty_bytes(),
             since: oldest,
         }
     }

@@ -103,9 +103,9 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     /// Brings all dirty metadata to the medium; everything written is durable afterwards.
     pub(crate) fn commit(&mut self) -> Result<(), FatError> {
         let layout = self.store.layout;
-        let waiting = self.store.cache.of(Owner::Metadata);
+        let dirty = self.store.cache.of(Owner::Metadata);
         let tables = layout.fat_start..layout.root_start;
-        let others = waiting
+        let others = dirty
             .iter()
             .copied()
             .filter(|sector| !tables.contains(sector));
@@ -126,7 +126,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         self.step()?;
         self.write_table(Phase::Free)?;
         self.store.barrier()?;
-        waiting
+        dirty
             .iter()
             .for_each(|sector| self.store.cache.mark_clean(*sector));
         self.removed.clear();
@@ -176,27 +176,27 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     }
 
     /// Dirty bytes, an inode newer than its slot counted as a sector.
-    pub(crate) fn waiting_bytes(&self) -> u64 {
-        (self.store.cache.waiting() + self.nodes.pending().len()) as u64
+    pub(crate) fn dirty_bytes(&self) -> u64 {
+        (self.store.cache.dirty_count() + self.nodes.pending().len()) as u64
             * self.store.sector() as u64
     }
 
     /// Writes the oldest dirty data; returns by how many bytes the dirty data shrank.
     pub(crate) fn write_oldest(&mut self, bytes: u64, until: Time) -> Result<u64, FatError> {
-        let before = self.waiting_bytes();
+        let before = self.dirty_bytes();
         let sectors = bytes
             .div_ceil(self.store.sector() as u64)
             .min(usize::MAX as u64) as usize;
         let contents = self.store.cache.oldest_contents(sectors, until);
         self.store.write_contents(&contents)?;
         let overdue = |since: Option<Time>| since.is_some_and(|since| since <= until);
-        if before - self.waiting_bytes() < bytes
+        if before - self.dirty_bytes() < bytes
             || overdue(self.store.cache.since())
             || overdue(self.nodes.since())
         {
             self.put_all()?;
             self.commit()?;
         }
-        Ok(before - self.waiting_bytes())
+        Ok(before - self.dirty_bytes())
     }
 }

@@ -230,9 +230,9 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         }
         let end = offset.saturating_add(data.len() as u64).min(FILE_BYTES_MAX);
         let size = u64::from(self.nodes.get(ino).ok_or(Errno::Stale)?.size);
-        let room = u64::from(self.grow(ino, self.clusters_for(end))?)
+        let space = u64::from(self.grow(ino, self.clusters_for(end))?)
             * u64::from(self.store.layout.cluster_bytes());
-        let end = end.min(room);
+        let end = end.min(space);
         if end <= offset {
             self.trim(ino, self.clusters_for(size))?;
             return Err(Errno::NoSpace.into());
@@ -310,8 +310,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     /// Writes the older half of the dirty data if it is too much.
     fn relieve(&mut self) -> Result<(), FatError> {
         let unit = self.store.sector() as u64;
-        if self.store.cache.waiting_contents() as u64 * unit > self.options.waiting_bytes_max {
-            let half = (self.options.waiting_bytes_max / 2 / unit).max(1) as usize;
+        if self.store.cache.dirty_contents() as u64 * unit > self.options.dirty_bytes_max {
+            let half = (self.options.dirty_bytes_max / 2 / unit).max(1) as usize;
             let oldest = self
                 .store
                 .cache

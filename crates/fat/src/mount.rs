@@ -34,7 +34,7 @@ with_defaults! {
         /// Bytes of the cache for clean data.
         pub cache_bytes: u64 = 4 << 20,
         /// The most bytes of dirty contents; a call that makes it more writes the oldest half.
-        pub waiting_bytes_max: u64 = 8 << 20,
+        pub dirty_bytes_max: u64 = 8 << 20,
         /// Contents are written once or read once, and so not kept: what is read comes from the
         /// device, and what lies behind the end goes there in the call that writes it.
         pub once: bool = false,

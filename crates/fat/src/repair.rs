@@ -42,7 +42,7 @@ pub(crate) enum Fix {
 
 impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     /// The patches for a check's findings, as far as they can be derived.
-    pub fn mend(&mut self) -> Result<Vec<Patch>, FatError> {
+    pub fn repair(&mut self) -> Result<Vec<Patch>, FatError> {
         let mut walk = self.walk(true)?;
         let fixes = core::mem::take(&mut walk.fixes);
         if walk.report.findings == [Finding::InUse] {

@@ -319,7 +319,7 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         Ok(self.device.write(Lba(0), &boot)?)
     }
 
-    /// The end of the mount, with nothing waiting: brings all metadata to the device and takes the
+    /// The end of the mount, with nothing dirty: brings all metadata to the device and takes the
     /// mark away.
     pub fn close(&mut self) -> Result<(), FatError> {
         if let Some(nvram) = &self.nvram {

@@ -3,7 +3,7 @@
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 0-3 | name: bits 31-30 kind, bits 29-0 number |
+//! | 0-3 | id: bits 31-30 kind, bits 29-0 number |
 //! | 4-6 | sequence: the page's number less the block's base, and the layer's flags above it |
 //! | 7-10 | base of the block: sequence number when it was opened, in units of 256 |
 //! | 11-13 | wear: the block's erase count, and the layer's flags above it |
@@ -18,35 +18,35 @@ use nandlab_mtd::{Move, Mtd, MtdError, Page};
 
 /// Bytes of a tag.
 pub(crate) const TAG: usize = 15;
-/// Bytes of a tag that name the page and stay with it when it is copied.
-const NAME: usize = 4;
-/// Bytes of a tag after the name.
-const TAIL: usize = TAG - NAME;
+/// Bytes of a tag that identify the page and stay with it when it is copied.
+const ID: usize = 4;
+/// Bytes of a tag after the identity.
+const TAIL: usize = TAG - ID;
 /// Bytes of the field with the sequence number.
 const SEQUENCE: usize = 3;
 /// Unit of a block's base.
 pub(crate) const BASE_UNIT: u64 = 256;
-/// Numbers that a name can hold.
+/// Numbers that an identity can hold.
 pub(crate) const NUMBERS: u32 = 1 << 30;
 
 const CRC8: Crc<u8> = Crc::<u8>::new(&CRC_8_SMBUS);
 
-/// A name of two bits of kind and 30 of number.
+/// An identity of two bits of kind and 30 of number.
 #[inline]
-pub(crate) fn name(kind: u32, number: u32) -> u32 {
+pub(crate) fn id(kind: u32, number: u32) -> u32 {
     number | kind << 30
 }
 
-/// The kind and the number of a name.
+/// The kind and the number of an identity.
 #[inline]
-pub(crate) fn split_name(name: u32) -> (u32, u32) {
-    (name >> 30, name & (NUMBERS - 1))
+pub(crate) fn split_id(id: u32) -> (u32, u32) {
+    (id >> 30, id & (NUMBERS - 1))
 }
 
 /// The fields of a tag, before a layer gives its kinds and flags a meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fields {
-    pub name: u32,
+    pub id: u32,
     pub sequence: u32,
     /// A sequence number, a multiple of [`BASE_UNIT`].
     pub base: u64,
@@ -58,7 +58,7 @@ impl Fields {
     pub fn decode(magic: [u8; 4], bytes: &[u8; TAG]) -> Option<Self> {
         let sound = bytes[14] == header_crc(magic, &bytes[7..14]);
         sound.then(|| Self {
-            name: le(&bytes[..4]) as u32,
+            id: le(&bytes[..4]) as u32,
             sequence: le(&bytes[4..7]) as u32,
             base: le(&bytes[7..11]) * BASE_UNIT,
             wear: le(&bytes[11..14]) as u32,
@@ -77,7 +77,7 @@ fn header_crc(magic: [u8; 4], bytes: &[u8]) -> u8 {
     digest.finalize()
 }
 
-/// The bytes after the name that a block's pages carry: its header ready-made, the sequence
+/// The bytes after the identity that a block's pages carry: its header ready-made, the sequence
 /// number to be filled in.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tail {
@@ -101,7 +101,7 @@ impl Tail {
         sequence - self.base
     }
 
-    /// The bytes after the name, of a page with this sequence number.
+    /// The bytes after the identity, of a page with this sequence number.
     #[inline]
     pub fn at(&self, sequence: u64, flags: u32) -> [u8; TAIL] {
         let mut bytes = self.bytes;
@@ -112,19 +112,19 @@ impl Tail {
 
     /// The whole tag of a page.
     #[inline]
-    pub fn tag(&self, name: u32, sequence: u64, flags: u32) -> [u8; TAG] {
+    pub fn tag(&self, id: u32, sequence: u64, flags: u32) -> [u8; TAG] {
         let mut tag = [0; TAG];
-        tag[..NAME].copy_from_slice(&name.to_le_bytes());
-        tag[NAME..].copy_from_slice(&self.at(sequence, flags));
+        tag[..ID].copy_from_slice(&id.to_le_bytes());
+        tag[ID..].copy_from_slice(&self.at(sequence, flags));
         tag
     }
 }
 
-/// Pages to be copied in one go, each with its name and a new tail.
+/// Pages to be copied in one go, each with its identity and a new tail.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     moves: Vec<Move>,
-    names: Vec<[u8; NAME]>,
+    names: Vec<[u8; ID]>,
     tails: Vec<[u8; TAIL]>,
 }
 
@@ -155,7 +155,7 @@ impl Batch {
 
     /// Copies until a page fails; gives the number of pages done, and the failure.
     pub fn copy(&mut self, mtd: &mut impl Mtd) -> (usize, Result<(), MtdError>) {
-        self.names.resize(self.moves.len(), [0; NAME]);
+        self.names.resize(self.moves.len(), [0; ID]);
         mtd.copy_many(
             &self.moves,
             self.names.as_flattened_mut(),
@@ -182,16 +182,16 @@ mod tests {
     fn fields_read_back_in_their_own_layer_alone() {
         let base = 77 * BASE_UNIT;
         let tail = Tail::new(MAGIC, base, 0xa1_0203);
-        let tag = tail.tag(name(2, 5), base + 0x1_0203, 1 << 23);
+        let tag = tail.tag(id(2, 5), base + 0x1_0203, 1 << 23);
         let fields = Fields {
-            name: 0x8000_0005,
+            id: 0x8000_0005,
             sequence: 0x81_0203,
             base,
             wear: 0xa1_0203,
         };
         assert_eq!(Fields::decode(MAGIC, &tag), Some(fields));
         assert_eq!(Fields::decode(*b"FAKE", &tag), None);
-        assert_eq!(split_name(fields.name), (2, 5));
+        assert_eq!(split_id(fields.id), (2, 5));
         assert_eq!(
             tag[..14],
             [5, 0, 0, 0x80, 3, 2, 0x81, 77, 0, 0, 0, 3, 2, 0xa1]

@@ -123,7 +123,9 @@ fn ubi(
     geometry.write_unit = vid;
     let leb = (shape.page * shape.pages_per_block)
         .saturating_sub((vid + 64).next_multiple_of(shape.page));
-    let (mut specs, mut files, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
+    let mut specs = Vec::new();
+    let mut files = Vec::new();
+    let mut lengths = Vec::new();
     for one in volumes {
         let (file, length) = contents(volume, one, opening, (leb, shape.page))?;
         let kind = if one.kind == "static" {
@@ -155,7 +157,8 @@ fn ubi(
     };
     let _lock = Lock::target(to)?;
     let scratch = beside(to)?;
-    let (mut out, mut bytes) = (BufWriter::with_capacity(1 << 20, scratch.as_file()), 0);
+    let mut out = BufWriter::with_capacity(1 << 20, scratch.as_file());
+    let mut bytes = 0;
     let failed = |error| {
         Stop::Image(ImageError::File {
             path: to.into(),

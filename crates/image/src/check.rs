@@ -212,7 +212,7 @@ pub fn check(volume: &mut Volume) -> Result<Checked> {
     checked.unseen = unseen(volume);
     checked.flips = flips(volume, &mut checked)?;
     check_ubi(volume, &mut checked)?;
-    if volume.lack.is_some() && volume.mounted.is_some() {
+    if volume.truncation.is_some() && volume.mounted.is_some() {
         check_short(volume, &mut checked)?;
         return Ok(checked);
     }

@@ -75,16 +75,14 @@ fn carry<A: Backing, B: Backing>(
     output: &mut Image<B>,
 ) -> std::result::Result<Converted, MtdError> {
     let geometry = input.geometry().clone();
-    let room = output.geometry().oob as usize;
+    let space = output.geometry().oob as usize;
     let mut converted = Converted::default();
-    let (mut data, mut user) = (
-        vec![0; geometry.page as usize],
-        vec![0; geometry.oob as usize],
-    );
+    let mut data = vec![0; geometry.page as usize];
+    let mut user = vec![0; geometry.oob as usize];
     for block in (0..geometry.blocks).map(Block) {
         if input.is_bad(block)? {
             converted.bad += 1;
-            if room > 0 {
+            if space > 0 {
                 output.mark_bad(block)?;
             }
             continue;
@@ -95,7 +93,7 @@ fn carry<A: Backing, B: Backing>(
                 output,
                 page,
                 (&mut data, &mut user),
-                room,
+                space,
                 &mut converted.pages,
             )?);
         }
@@ -108,7 +106,7 @@ fn carry_page<A: Backing, B: Backing>(
     output: &mut Image<B>,
     page: Page,
     (data, user): (&mut [u8], &mut [u8]),
-    room: usize,
+    space: usize,
     pages: &mut u64,
 ) -> std::result::Result<bool, MtdError> {
     let failed = match input.read(page, data, user) {
@@ -121,7 +119,7 @@ fn carry_page<A: Backing, B: Backing>(
         return Ok(false);
     }
     *pages += 1;
-    let kept = user.len().min(room);
+    let kept = user.len().min(space);
     if failed {
         output.program_unprotected(page, data, &user[..kept])?;
     } else {

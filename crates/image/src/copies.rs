@@ -77,7 +77,8 @@ fn ext(disk: &mut AnyDisk, block: u64, place: u64) -> Option<String> {
     // A copy says which group it lies in; the first is of group 0.
     head[90..92].fill(0);
     disk.write(Lba(1024 / SECTOR), &head).ok()?;
-    let (from, to) = (place + block, if block == 1024 { 2048 } else { block });
+    let from = place + block;
+    let to = if block == 1024 { 2048 } else { block };
     let mut bytes = vec![0; block as usize];
     for at in (0..descriptors).step_by(block as usize) {
         disk.read(Lba((from + at) / SECTOR), &mut bytes).ok()?;

@@ -44,11 +44,9 @@ pub struct Ignored {
 
 /// The differences of two ordered trees.
 pub fn diff(first: &Tree, second: &Tree, ignored: Ignored) -> Result<Vec<Difference>> {
-    let (mut all, mut a, mut b) = (
-        Vec::new(),
-        first.entries.iter().peekable(),
-        second.entries.iter().peekable(),
-    );
+    let mut all = Vec::new();
+    let mut a = first.entries.iter().peekable();
+    let mut b = second.entries.iter().peekable();
     let only = |entry: &Entry, side| Difference {
         path: Shown::path(&entry.path),
         side,
@@ -138,7 +136,8 @@ fn unlike(
 }
 
 fn first_difference(a: &Data, b: &Data, size: u64) -> Result<Option<u64>> {
-    let (mut one, mut other) = (vec![0; STEP], vec![0; STEP]);
+    let mut one = vec![0; STEP];
+    let mut other = vec![0; STEP];
     for at in (0..size).step_by(STEP) {
         let len = STEP.min((size - at) as usize);
         if !a.touches(at, at + len as u64) && !b.touches(at, at + len as u64) {
@@ -177,7 +176,7 @@ mod tests {
                     Data::default(),
                 );
             }
-            tree.settle().unwrap();
+            tree.normalize().unwrap();
             tree
         };
         let a = tree(&[

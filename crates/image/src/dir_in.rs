@@ -57,7 +57,7 @@ pub fn read(root: &Path) -> Result<Tree> {
         return Err(error);
     }
     tree.entries.extend(state.found);
-    tree.settle()?;
+    tree.normalize()?;
     Ok(tree)
 }
 

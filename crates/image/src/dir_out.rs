@@ -42,11 +42,10 @@ impl DirOut {
         match fs::read_dir(root) {
             Ok(mut entries) => {
                 if entries.next().is_some() {
-                    let found = format!("{}, which is not empty", root.display());
                     return Err(ImageError::Choice {
                         what: "target",
-                        found,
-                        expected: "an empty directory, or one that is not there".into(),
+                        found: format!("the directory {} with entries in it", root.display()),
+                        expected: "an empty directory, or a new name".into(),
                     });
                 }
             }
@@ -129,7 +128,8 @@ impl DirOut {
         let Some((_, dir)) = self.open.last() else {
             return Ok(());
         };
-        let (name, mode) = (entry.name(), Mode::from_raw_mode(entry.mode.into()));
+        let name = entry.name();
+        let mode = Mode::from_raw_mode(entry.mode.into());
         let made = match &entry.node {
             Node::Symlink { target } => symlinkat(&target[..], dir, name),
             Node::Link { to } => match &self.top {
@@ -245,7 +245,8 @@ struct NewFile {
 
 impl Fill for NewFile {
     fn fill(self: Box<Self>, entry: &Entry, bytes: &mut dyn Bytes) -> Result<Losses> {
-        let (mut end, mut losses) = (0, Losses::default());
+        let mut end = 0;
+        let mut losses = Losses::default();
         bytes.each(&mut |at, data| {
             end = at + data.len() as u64;
             self.file

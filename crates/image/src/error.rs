@@ -91,7 +91,7 @@ pub enum ImageError {
         why: String,
     },
     /// The file system refused a call.
-    #[error("{path}: {error}{}", if why.is_empty() { String::new() } else { format!(" ({why})") })]
+    #[error("{path}: {error}{}{}", if why.is_empty() { String::new() } else { format!(" ({why})") }, advice(*error))]
     Call {
         /// The path of the entry.
         path: Shown,
@@ -190,6 +190,17 @@ impl ImageError {
     /// Whether what was given is to blame, rather than damage found in the image.
     pub fn is_bad_input(&self) -> bool {
         !matches!(self, Self::Call { .. })
+    }
+}
+
+/// The remedy for an errno, if the command has one.
+fn advice(error: Errno) -> &'static str {
+    match error {
+        Errno::NoSpace => {
+            "; make the image larger by --size of create, or on flash by --grow of an edit"
+        }
+        Errno::NotEmpty => "; remove its entries too, by --recursive of rm",
+        _ => "",
     }
 }
 

@@ -247,10 +247,8 @@ impl ImageFile {
 
     /// Accesses of at least so many bytes go by the windows, if none of these holds a part of them.
     fn is_direct(&self, offset: u64, count: usize, least: usize) -> bool {
-        let (first, last) = (
-            offset / WINDOW as u64,
-            (offset + count as u64).saturating_sub(1) / WINDOW as u64,
-        );
+        let first = offset / WINDOW as u64;
+        let last = (offset + count as u64).saturating_sub(1) / WINDOW as u64;
         let held = || {
             self.windows
                 .iter()
@@ -283,10 +281,8 @@ impl ImageFile {
     /// Writes by the windows; zeros where nothing was written are there already.
     fn write_direct(&mut self, data: &[u8], offset: u64) -> Result<(), BackingError> {
         if let Some(new) = &mut self.new {
-            let (first, end) = (
-                offset as usize / WINDOW,
-                (offset as usize + data.len()).div_ceil(WINDOW),
-            );
+            let first = offset as usize / WINDOW;
+            let end = (offset as usize + data.len()).div_ceil(WINDOW);
             let written = &mut new.written[first..end];
             if is_zero(data) && !written.contains(&true) {
                 return Ok(());
@@ -338,7 +334,8 @@ impl Backing for ImageFile {
         if self.is_direct(offset, buf.len(), WINDOW) {
             return self.read_direct(buf, offset);
         }
-        let (mut at, mut rest) = (offset, buf);
+        let mut at = offset;
+        let mut rest = buf;
         while !rest.is_empty() {
             let within = (at % WINDOW as u64) as usize;
             let (now, later) = rest.split_at_mut(rest.len().min(WINDOW - within));
@@ -364,7 +361,8 @@ impl Backing for ImageFile {
         if self.is_direct(offset, data.len(), PAST) {
             return self.write_direct(data, offset);
         }
-        let (mut at, mut rest) = (offset, data);
+        let mut at = offset;
+        let mut rest = data;
         while !rest.is_empty() {
             let within = (at % WINDOW as u64) as usize;
             let (now, later) = rest.split_at(rest.len().min(WINDOW - within));

@@ -1,4 +1,4 @@
-//! What lies on flash: JFFS2, NFTL, UBI with whatever is in its volumes.
+//! Opens what lies on flash: JFFS2, NFTL, and UBI with the contents of its volumes.
 //!
 //! *Promises.* Those of [`Volume`]. UBI is attached as it is, by its log where it has one; where
 //! that fails, on request, it is [put together](crate::ubi) from its blocks. *Knows nothing of*
@@ -78,7 +78,7 @@ impl Volume {
         // An image may end where its last node does.
         let mut len = found.div_ceil(block).max(least) * block;
         if let FlashKind::Ubi { vid, log: false } = kind {
-            len += self.ubi_lacks(format, vid, access, len)? * block;
+            len += self.ubi_missing_blocks(format, vid, access, len)? * block;
         }
         let mut medium = self.medium(format, access, len)?;
         let geometry = medium.geometry().clone();
@@ -200,28 +200,35 @@ impl Volume {
 
     /// Erased blocks without which the volumes that an image promises do not fit: it may be shorter
     /// than the flash that it is meant for.
-    fn ubi_lacks(&self, format: ImageFormat, vid: u32, access: Access, len: u64) -> Result<u64> {
-        let (mut lacks, blocks) = (0, len / format.bytes(1));
+    fn ubi_missing_blocks(
+        &self,
+        format: ImageFormat,
+        vid: u32,
+        access: Access,
+        len: u64,
+    ) -> Result<u64> {
+        let mut missing = 0;
+        let blocks = len / format.bytes(1);
         // In an overlay, whatever is to come. First each volume must fit, then all of them.
         for _ in 0..UBI_ATTEMPTS {
-            let medium = self.medium(format, Access::Read, len + lacks * format.bytes(1))?;
-            lacks += match Ubi::attach(medium, ubi_options(vid, false)) {
+            let medium = self.medium(format, Access::Read, len + missing * format.bytes(1))?;
+            missing += match Ubi::attach(medium, ubi_options(vid, false)) {
                 Err(UbiError::NoSpace { needed, available }) => {
                     u64::from(needed.saturating_sub(available)) + UBI_BLOCKS_SPARE
                 }
                 Err(UbiError::Refused { error, .. }) if error.field == "reserved blocks" => {
-                    error.found.saturating_sub(blocks + lacks)
+                    error.found.saturating_sub(blocks + missing)
                 }
                 _ => break,
             };
-            if lacks > BLOCKS_ADDED_MAX {
+            if missing > BLOCKS_ADDED_MAX {
                 return Ok(0);
             }
         }
-        if access == Access::Write && lacks > 0 {
-            self.place.extend(len, format.bytes(1), lacks)?;
+        if access == Access::Write && missing > 0 {
+            self.place.extend(len, format.bytes(1), missing)?;
         }
-        Ok(lacks)
+        Ok(missing)
     }
 
     fn jffs2(
@@ -276,7 +283,8 @@ impl Volume {
             Err(error) => return Err(failed("UBI", error)),
         };
         let info = ubi.info();
-        let (mut volumes, mut insides) = (Vec::new(), Vec::new());
+        let mut volumes = Vec::new();
+        let mut insides = Vec::new();
         for volume in ubi.volumes() {
             let mut head = vec![0; (volume.leb_bytes as usize).min(HEAD)];
             let read = ubi.read(volume.id, 0, 0, &mut head);
@@ -296,7 +304,8 @@ impl Volume {
                 holds,
             });
         }
-        let (leb, erases) = (info.shape.leb_bytes, (info.erases[0], info.erases[2]));
+        let leb = info.shape.leb_bytes;
+        let erases = (info.erases[0], info.erases[2]);
         let chosen = choose(&volumes, insides, opening)?;
         self.layers.push(Layer::Ubi {
             leb,
@@ -346,7 +355,8 @@ impl Volume {
         };
         let mut medium = self.flash_again(format)?;
         let survey = Survey::read(&mut *medium, vid, opening.until)?;
-        let (mut volumes, mut insides) = (Vec::new(), Vec::new());
+        let mut volumes = Vec::new();
+        let mut insides = Vec::new();
         for (id, record) in &survey.volumes {
             let Some(mut bytes) = survey.assemble(&mut medium, *id) else {
                 continue;
@@ -371,7 +381,9 @@ impl Volume {
             });
         }
         let chosen = choose(&volumes, insides, opening)?;
-        let (leb, image_seq, erases) = (survey.shape.leb_bytes, survey.image_seq, survey.erases);
+        let leb = survey.shape.leb_bytes;
+        let image_seq = survey.image_seq;
+        let erases = survey.erases;
         self.layers.push(Layer::Ubi {
             leb,
             image_seq,
@@ -410,7 +422,8 @@ impl Volume {
                     layout: Layout::Raw,
                     ecc: None,
                 };
-                let (lebs, most) = (bytes.lebs_held(), survey.lebs_max());
+                let lebs = bytes.lebs_held();
+                let most = survey.lebs_max();
                 if lebs > most {
                     self.troubles.push(format!(
                         "JFFS2 in volume {id}: found logical block {}, expected less than {most}",

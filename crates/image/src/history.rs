@@ -1,5 +1,5 @@
-//! What a JFFS2 medium still knows of its past: every version of every file whose nodes have not
-//! been collected yet, and files that are no more.
+//! Reads the past of a JFFS2 medium: deleted files, and every version of a file whose nodes have not
+//! been collected yet.
 //!
 //! *Promises.* Only whole nodes count. Nothing is written but what is asked for. Memory is a
 //! constant for each node on the medium. *Knows nothing of* other formats: they overwrite.
@@ -137,7 +137,8 @@ impl History {
     pub fn read(volume: &mut Volume) -> Result<Self> {
         let (mtd, endian) = flash(volume)?;
         let geometry = mtd.geometry().clone();
-        let (mut history, mut bytes) = (Self::default(), Vec::new());
+        let mut history = Self::default();
+        let mut bytes = Vec::new();
         for block in 0..geometry.blocks {
             if mtd.is_bad(Block(block)).map_err(failed)? {
                 continue;
@@ -334,7 +335,9 @@ impl History {
         };
         let until = until.unwrap_or(u32::MAX);
         let versions = self.versions.get(&ino).map_or(&[][..], |versions| versions);
-        let (mut packer, mut size, mut covered) = (Packer::default(), 0u32, BTreeMap::new());
+        let mut packer = Packer::default();
+        let mut size = 0u32;
+        let mut covered = BTreeMap::new();
         for version in versions.iter().filter(|version| version.version <= until) {
             let (from, len) = version.range;
             if version.size < size {
@@ -367,7 +370,9 @@ impl History {
 /// Returns the number of names that it looked at.
 fn name(ino: u32, last: &BTreeMap<u32, &Naming>, paths: &mut BTreeMap<u32, Vec<u8>>) -> usize {
     // Up to what has a path already, then down again.
-    let (mut way, mut seen, mut at) = (Vec::new(), BTreeSet::new(), ino);
+    let mut way = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut at = ino;
     while !paths.contains_key(&at) {
         match last.get(&at) {
             Some(naming) if seen.insert(at) => {
@@ -400,7 +405,8 @@ fn below(dir: u32, path: &[u8], name: &[u8]) -> Vec<u8> {
 
 /// Bytes of a file that no node covers.
 fn missing(covered: &BTreeMap<u32, u32>, size: u32) -> u64 {
-    let (mut known, mut missing) = (0u64, 0);
+    let mut known = 0u64;
+    let mut missing = 0;
     for (from, len) in covered {
         missing += u64::from(*from).saturating_sub(known);
         known = known.max(u64::from(*from) + u64::from(*len));

@@ -32,7 +32,7 @@ pub fn left_out(volume: &mut Volume, salvage: bool) -> Result<Losses> {
 /// salvage each finding of a check that may lose contents, with its place.
 pub fn known_losses(volume: &mut Volume, salvage: bool) -> Result<Losses> {
     let mut losses = Losses::default();
-    let whole = volume.lack.is_none() && !matches!(volume.mounted, Some(Mounted::Jffs2(_)));
+    let whole = volume.truncation.is_none() && !matches!(volume.mounted, Some(Mounted::Jffs2(_)));
     if !salvage || !whole {
         for trouble in volume.troubles.iter().chain(&volume.unrecovered) {
             losses.add(b"", trouble.as_str());
@@ -60,9 +60,9 @@ pub fn known_losses(volume: &mut Volume, salvage: bool) -> Result<Losses> {
 
 fn of_jffs2<M: Mtd>(fs: &mut Jffs2<M>, salvage: bool) -> Result<Losses> {
     let report = fs.check_structure().map_err(failed)?;
-    let told = |finding: &&Finding| is_told(finding, salvage);
-    let told: Vec<&Finding> = report.findings.iter().filter(told).collect();
-    let wanted: BTreeSet<u32> = told
+    let is_reported = |finding: &&Finding| is_loss(finding, salvage);
+    let reported: Vec<&Finding> = report.findings.iter().filter(is_reported).collect();
+    let wanted: BTreeSet<u32> = reported
         .iter()
         .filter_map(|finding| Some(finding.inode()?.0))
         .collect();
@@ -71,7 +71,7 @@ fn of_jffs2<M: Mtd>(fs: &mut Jffs2<M>, salvage: bool) -> Result<Losses> {
         false => fs.paths(&wanted).map_err(failed)?,
     };
     let mut losses = Losses::default();
-    for finding in told {
+    for finding in reported {
         losses.add_at(&path(finding, &paths), finding.place(), finding.to_string());
     }
     let unknown = report
@@ -86,7 +86,7 @@ fn of_jffs2<M: Mtd>(fs: &mut Jffs2<M>, salvage: bool) -> Result<Losses> {
 }
 
 /// Whether a finding is a loss, and one that reading does not tell.
-fn is_told(finding: &Finding, salvage: bool) -> bool {
+fn is_loss(finding: &Finding, salvage: bool) -> bool {
     let is_lost = match finding {
         Finding::Node { holds, .. } => match holds {
             Holds::Nothing | Holds::Unknown { .. } => false,
@@ -123,7 +123,9 @@ fn path(finding: &Finding, paths: &BTreeMap<u32, Vec<u8>>) -> Vec<u8> {
 
 /// What says that more may be missing than is listed.
 fn passed_over<'a>(unknown: impl Iterator<Item = &'a Finding>, more: u64) -> Option<String> {
-    let (mut places, mut bytes, mut first) = (0u64, 0u64, None);
+    let mut places = 0u64;
+    let mut bytes = 0u64;
+    let mut first = None;
     for finding in unknown {
         places += 1;
         if let Finding::Garbage { len, .. } = finding {

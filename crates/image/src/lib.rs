@@ -14,8 +14,8 @@
 //!   it, and `limits` fits it to a format. `make` makes the image through `target`, on the threads
 //!   of `parallel`.
 //! - `detect` finds the format of an image. `volume` opens it, with `flash` and `copies` of
-//!   superblocks, at its `place`, over `file` and `overlay`; `short` opens a truncated one.
-//! - `walk` reads a volume on the threads of `crew` and fills a `sink`: `dir_out`, `tar_out` or
+//!   superblocks, at its `place`, over `file` and `overlay`; `truncated` opens one that ends early.
+//! - `walk` reads a volume on the threads of `workers` and fills a `sink`: `dir_out`, `tar_out` or
 //!   `manifest`.
 //! - `known` names what else begins at a byte. `partitions` reads tables, `fdt` device trees, `ubi`
 //!   UBI's headers, and `raw` a volume as it is.
@@ -30,7 +30,6 @@ pub mod anew;
 pub mod check;
 pub mod convert;
 mod copies;
-pub mod crew;
 pub mod detect;
 pub mod diff;
 pub mod dir_in;
@@ -59,7 +58,6 @@ pub mod ranges;
 pub mod raw;
 pub mod remove;
 pub mod repair;
-mod short;
 pub mod sink;
 pub mod source;
 pub mod table;
@@ -67,6 +65,7 @@ pub mod tar_in;
 pub mod tar_out;
 mod target;
 pub mod tree;
+mod truncated;
 pub mod ubi;
 mod ubifs;
 pub mod ubinize;
@@ -75,6 +74,7 @@ pub mod volume;
 pub mod walk;
 pub mod window;
 pub mod words;
+pub mod workers;
 
 pub use error::{ImageError, Result, Shown};
-pub use short::Lack;
+pub use truncated::Truncation;

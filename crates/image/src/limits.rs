@@ -8,7 +8,11 @@
 use crate::error::{ImageError, Result, Shown};
 use crate::tree::{Entry, Node, Tree};
 use crate::walk::Losses;
+use nandlab_vfs::Time;
 use std::ops::RangeInclusive;
+
+/// The remedy for an entry that cannot be changed to fit.
+const LEFT_OUT: &str = "left out";
 
 /// What a format can hold.
 #[derive(Clone, Debug)]
@@ -166,111 +170,111 @@ impl Limits {
     /// Changes an entry to what is nearest; gives whether anything of it is left, and what did not
     /// fit. Nothing of it is changed for good where that is an error.
     fn judge(&self, entry: &mut Entry) -> (bool, Vec<Misfit>) {
-        let (mut misfits, mut keep) = (Vec::new(), true);
-        let mut misfit = |what, found: String, expected: &str, instead| {
-            let expected = format!("{expected} in {}", self.name);
-            misfits.push(Misfit {
-                what,
-                found,
-                expected,
-                instead,
-            })
-        };
-        if entry.name().len() > self.name_max {
-            misfit(
-                "length of the name",
-                format!("{} bytes", entry.name().len()),
-                &format!("at most {}", self.name_max),
-                "left out",
-            );
-            keep = false;
+        let mut misfits = Vec::new();
+        misfits.extend(self.judge_name(entry));
+        misfits.extend(self.judge_node(&entry.node));
+        let keep = misfits.is_empty();
+        if self.owners {
+            for (what, id) in [("owner", &mut entry.uid), ("group", &mut entry.gid)] {
+                misfits.extend(self.limit_id(what, id));
+            }
         }
-        match &entry.node {
+        misfits.extend(self.limit_time(&mut entry.mtime).filter(|_| self.owners));
+        misfits.extend(self.drop_attributes(&mut entry.xattrs));
+        (keep, misfits)
+    }
+
+    fn misfit(
+        &self,
+        what: &'static str,
+        found: String,
+        expected: &str,
+        instead: &'static str,
+    ) -> Misfit {
+        Misfit {
+            what,
+            found,
+            expected: format!("{expected} in {}", self.name),
+            instead,
+        }
+    }
+
+    fn judge_name(&self, entry: &Entry) -> Option<Misfit> {
+        let found = entry.name().len();
+        (found > self.name_max).then(|| {
+            let expected = format!("at most {}", self.name_max);
+            let found = format!("{found} bytes");
+            self.misfit("length of the name", found, &expected, LEFT_OUT)
+        })
+    }
+
+    fn judge_node(&self, node: &Node) -> Option<Misfit> {
+        let (what, found, expected) = match node {
             Node::Symlink { target } if target.len() > self.target_max || target.is_empty() => {
                 let expected = match self.target_max {
                     0 => "no symbolic link".into(),
                     most => format!("1 to {most}"),
                 };
-                misfit(
-                    "symbolic link's target",
-                    format!("{} bytes", target.len()),
-                    &expected,
-                    "left out",
-                );
-                keep = false;
+                let found = format!("{} bytes", target.len());
+                ("symbolic link's target", found, expected)
             }
             Node::File { size } if *size > self.size_max => {
-                misfit(
-                    "length of the file",
-                    format!("{size} bytes"),
-                    &format!("at most {}", self.size_max),
-                    "left out",
-                );
-                keep = false;
+                let expected = format!("at most {}", self.size_max);
+                ("length of the file", format!("{size} bytes"), expected)
             }
             Node::Character { device } | Node::Block { device } => match self.device_max {
-                Some(max) if device.0 <= max.0 && device.1 <= max.1 => {}
+                Some(max) if device.0 <= max.0 && device.1 <= max.1 => return None,
                 Some(_) => {
-                    misfit(
-                        "device number",
-                        format!("{}:{}", device.0, device.1),
-                        "at most 4095:1048575",
-                        "left out",
-                    );
-                    keep = false;
+                    let found = format!("{}:{}", device.0, device.1);
+                    ("device number", found, "at most 4095:1048575".into())
                 }
-                None => {
-                    misfit("kind", "a device".into(), "no device", "left out");
-                    keep = false;
-                }
+                None => ("kind", "a device".into(), "no device".into()),
             },
             Node::Fifo | Node::Socket if self.device_max.is_none() => {
-                misfit("kind", "a pipe or socket".into(), "neither", "left out");
-                keep = false;
+                ("kind", "a pipe or socket".into(), "neither".into())
             }
-            _ => {}
-        }
-        for (what, id) in [("owner", &mut entry.uid), ("group", &mut entry.gid)] {
-            if self.owners && *id > self.id_max {
-                misfit(what, id.to_string(), "16 bits", "65534 instead");
-                *id = 65534;
-            }
-        }
-        if !self.seconds.contains(&entry.mtime.secs) {
-            if self.owners {
-                misfit(
-                    "time",
-                    format!("{} s since 1970", entry.mtime.secs),
-                    &format!("{} to {} s", self.seconds.start(), self.seconds.end()),
-                    "the nearest instead",
-                );
-            }
-            entry.mtime = nandlab_vfs::Time::new(
-                entry
-                    .mtime
-                    .secs
-                    .clamp(*self.seconds.start(), *self.seconds.end()),
-            );
-        }
-        let fits = |name: &[u8]| {
-            self.spaces
-                .iter()
-                .any(|space| name.starts_with(space.as_bytes()))
+            _ => return None,
         };
-        let spaces = match self.spaces {
+        Some(self.misfit(what, found, &expected, LEFT_OUT))
+    }
+
+    fn limit_id(&self, what: &'static str, id: &mut u32) -> Option<Misfit> {
+        let found = *id;
+        (found > self.id_max).then(|| {
+            *id = 65534;
+            self.misfit(what, found.to_string(), "16 bits", "65534 instead")
+        })
+    }
+
+    fn limit_time(&self, time: &mut Time) -> Option<Misfit> {
+        let found = time.secs;
+        (!self.seconds.contains(&found)).then(|| {
+            let least = *self.seconds.start();
+            let most = *self.seconds.end();
+            *time = Time::new(found.clamp(least, most));
+            let expected = format!("{least} to {most} s");
+            let found = format!("{found} s since 1970");
+            self.misfit("time", found, &expected, "the nearest instead")
+        })
+    }
+
+    fn drop_attributes(&self, xattrs: &mut Vec<(Vec<u8>, Vec<u8>)>) -> Vec<Misfit> {
+        let fits = |name: &[u8]| {
+            let mut spaces = self.spaces.iter();
+            spaces.any(|space| name.starts_with(space.as_bytes()))
+        };
+        let expected = match self.spaces {
             [] => "none".into(),
             spaces => format!("one of {}", spaces.join(", ")),
         };
-        for (name, _) in entry.xattrs.iter().filter(|(name, _)| !fits(name)) {
-            misfit(
-                "attribute",
-                Shown(name.clone()).to_string(),
-                &spaces,
-                "left out",
-            );
-        }
-        entry.xattrs.retain(|(name, _)| fits(name));
-        (keep, misfits)
+        let dropped = xattrs.iter().filter(|(name, _)| !fits(name));
+        let misfits = dropped.map(|(name, _)| {
+            let found = Shown(name.clone()).to_string();
+            self.misfit("attribute", found, &expected, LEFT_OUT)
+        });
+        let misfits = misfits.collect();
+        xattrs.retain(|(name, _)| fits(name));
+        misfits
     }
 
     /// Files with one name each.
@@ -316,7 +320,7 @@ mod tests {
         entries
             .into_iter()
             .for_each(|entry| tree.push(entry, Data::default()));
-        tree.settle().unwrap();
+        tree.normalize().unwrap();
         tree
     }
 

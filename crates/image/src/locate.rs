@@ -251,7 +251,8 @@ fn unknown(place: &Place, ranges: &Ranges) -> ImageError {
     found.truncate(8);
     let tried = match found.is_empty() {
         true => "neither ext2, ext3, F2FS, FAT, squashfs nor UBIFS, nor UBI, JFFS2 or NFTL with \
-                 or without spare bytes"
+                 or without spare bytes; --offset says where one begins, --page and --oob describe \
+                 a dump"
             .into(),
         false => format!("found {}, which nandlab does not read", found.join(", ")),
     };

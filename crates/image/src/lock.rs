@@ -80,7 +80,8 @@ impl Lock {
 }
 
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
-    let (open, there) = (file.metadata()?, path.metadata());
+    let open = file.metadata()?;
+    let there = path.metadata();
     match there {
         Ok(there) => Ok((open.dev(), open.ino()) == (there.dev(), there.ino())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

@@ -498,7 +498,8 @@ fn batches<'a>(
 ) -> impl Iterator<Item = Vec<Job>> + Send + 'a {
     let mut jobs = jobs;
     std::iter::from_fn(move || {
-        let (mut batch, mut bytes) = (Vec::new(), 0);
+        let mut batch = Vec::new();
+        let mut bytes = 0;
         while bytes < SPAN && batch.len() < BATCH {
             let Some(job) = jobs.next() else { break };
             let len = job.span.map_or(0, |(_, len)| len);

@@ -71,7 +71,8 @@ fn escaped(bytes: &[u8]) -> String {
 }
 
 fn unescaped(word: &[u8]) -> Option<Vec<u8>> {
-    let (mut bytes, mut rest) = (Vec::new(), word);
+    let mut bytes = Vec::new();
+    let mut rest = word;
     while let Some((first, more)) = rest.split_first() {
         rest = more;
         if *first != b'\\' {
@@ -169,7 +170,7 @@ pub fn read(path: &Path, root: &Path) -> Result<Tree> {
             }
         })?;
     }
-    reader.tree.settle()?;
+    reader.tree.normalize()?;
     Ok(reader.tree)
 }
 
@@ -239,7 +240,11 @@ impl Reader<'_> {
                 let parsed = str::from_utf8(text)
                     .ok()
                     .and_then(|text| u32::from_str_radix(text, radix).ok());
-                parsed.ok_or_else(|| Wrong::Word([key.as_bytes(), b"=", text].concat(), "a number"))
+                let expected = match radix {
+                    8 => "an octal number",
+                    _ => "a number",
+                };
+                parsed.ok_or_else(|| Wrong::Word([key.as_bytes(), b"=", text].concat(), expected))
             }
         };
         let mtime = match get("time") {
@@ -268,7 +273,8 @@ impl Reader<'_> {
             xattrs.push((name, value));
         }
         xattrs.sort();
-        let (uid, gid) = (number("uid", 10, 0)?, number("gid", 10, 0)?);
+        let uid = number("uid", 10, 0)?;
+        let gid = number("gid", 10, 0)?;
         Ok((
             Entry {
                 path,
@@ -409,18 +415,18 @@ fn device(text: &[u8]) -> Option<(u32, u32)> {
 
 /// A time for people, in UTC.
 pub fn date(time: Time) -> String {
-    let (days, second) = (time.secs.div_euclid(86_400), time.secs.rem_euclid(86_400));
+    let days = time.secs.div_euclid(86_400);
+    let second = time.secs.rem_euclid(86_400);
     // Howard Hinnant's `civil_from_days`.
     let shifted = days.saturating_add(719_468);
-    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
     let year_of_era =
         (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month = (5 * day_of_year + 2) / 153;
-    let (day, month) = (
-        day_of_year - (153 * month + 2) / 5 + 1,
-        if month < 10 { month + 3 } else { month - 9 },
-    );
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     format!(
         "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}",
@@ -484,7 +490,7 @@ mod tests {
             },
             Data::default(),
         );
-        tree.settle().unwrap();
+        tree.normalize().unwrap();
         let mut sink = ManifestOut::new(Vec::new(), "list");
         crate::sink::pour(&tree, &mut sink).unwrap();
         fs::write(&path, &sink.to).unwrap();
@@ -507,7 +513,7 @@ mod tests {
         fs::write(&path, "#mtree\n/set type=file uid=5 gid=6 mode=0600\n. type=dir\nd type=dir \\\n mode=0700\nf\n..\ng contents=d/f\n")
             .unwrap();
         let tree = read(&path, scratch.path()).unwrap();
-        let told: Vec<String> = tree
+        let listed: Vec<String> = tree
             .entries
             .iter()
             .map(|(entry, _)| {
@@ -521,7 +527,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            told,
+            listed,
             [
                 "[] 600 5 0",
                 "[100] 700 5 0",

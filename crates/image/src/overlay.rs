@@ -111,7 +111,8 @@ impl<B: Backing> Backing for Overlay<B> {
         {
             return self.below.read_at(offset, buf);
         }
-        let (mut at, mut rest) = (offset, buf);
+        let mut at = offset;
+        let mut rest = buf;
         while !rest.is_empty() {
             let within = (at % CHUNK as u64) as usize;
             let (now, later) = rest.split_at_mut(rest.len().min(CHUNK - within));
@@ -124,7 +125,8 @@ impl<B: Backing> Backing for Overlay<B> {
 
     fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), BackingError> {
         self.check(offset, data.len() as u64)?;
-        let (mut at, mut rest) = (offset, data);
+        let mut at = offset;
+        let mut rest = data;
         while !rest.is_empty() {
             let within = (at % CHUNK as u64) as usize;
             let (now, later) = rest.split_at(rest.len().min(CHUNK - within));

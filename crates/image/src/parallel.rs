@@ -56,10 +56,11 @@ where
         ended: false,
         panicked: false,
     });
-    let (room, ready) = (Condvar::new(), Condvar::new());
+    let may_begin = Condvar::new();
+    let ready = Condvar::new();
     let leave = || Leave {
         state: &state,
-        wake: [&room, &ready],
+        wake: [&may_begin, &ready],
     };
     let run = || {
         let _leave = leave();
@@ -67,7 +68,7 @@ where
         loop {
             let mut held = state.lock().unwrap_or_else(PoisonError::into_inner);
             while !held.ended && held.begun >= held.taken + window {
-                held = room.wait(held).unwrap_or_else(PoisonError::into_inner);
+                held = may_begin.wait(held).unwrap_or_else(PoisonError::into_inner);
             }
             let job = if held.ended { None } else { held.jobs.next() };
             let Some(job) = job else {
@@ -104,7 +105,7 @@ where
             };
             held.taken += 1;
             drop(held);
-            room.notify_one();
+            may_begin.notify_one();
             take(result)?;
         }
     })
@@ -117,7 +118,8 @@ mod tests {
 
     #[test]
     fn results_come_in_the_order_of_the_jobs_and_no_more_than_the_window_wait() {
-        let (begun, taken) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let begun = AtomicUsize::new(0);
+        let taken = AtomicUsize::new(0);
         let mut results = Vec::new();
         let work = |(): &mut (), job: u64| {
             let ahead = begun.fetch_add(1, Ordering::SeqCst) + 1
@@ -165,7 +167,7 @@ mod tests {
     #[test]
     fn a_panic_of_a_worker_or_of_the_taker_ends_the_work() {
         for worker in [true, false] {
-            let (told, outcome) = std::sync::mpsc::channel();
+            let (sender, outcome) = std::sync::mpsc::channel();
             thread::spawn(move || {
                 let work = |(): &mut (), job: usize| {
                     assert!(!worker || job != 20, "seeded");
@@ -176,7 +178,7 @@ mod tests {
                     Ok::<(), ()>(())
                 };
                 let run = || in_order(3, 5, 0.., || (), work, take);
-                told.send(std::panic::catch_unwind(run).is_err())
+                sender.send(std::panic::catch_unwind(run).is_err())
             });
             let outcome = outcome.recv_timeout(std::time::Duration::from_secs(60));
             assert_eq!(outcome, Ok(true));

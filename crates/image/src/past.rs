@@ -132,7 +132,8 @@ pub fn contents(volume: &mut Volume, former: &Former, to: &File) -> Result<u64> 
             lost.map_err(|error| failed("F2FS", error))
         }
         (Some(Mounted::Ext(fs)), From::Ext(deleted)) => {
-            let (mut at, mut buffer) = (0, vec![0; 64 * 1024]);
+            let mut at = 0;
+            let mut buffer = vec![0; 64 * 1024];
             while at < former.size {
                 let count = fs
                     .read_deleted(deleted, at, &mut buffer)

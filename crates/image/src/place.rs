@@ -80,11 +80,11 @@ impl Place {
     /// The bytes of `part` within this place.
     pub fn part(&self, part: Part) -> Self {
         let outer = self.part.map_or(0, |outer| outer.at);
-        let room = self.part.map_or(u64::MAX, |outer| outer.len);
-        let at = part.at.min(room);
+        let limit = self.part.map_or(u64::MAX, |outer| outer.len);
+        let at = part.at.min(limit);
         let part = Part {
             at: outer.saturating_add(at),
-            len: part.len.min(room - at),
+            len: part.len.min(limit - at),
         };
         Self {
             part: Some(part),

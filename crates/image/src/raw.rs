@@ -79,7 +79,8 @@ fn by_blocks(
     (vid, id): (u32, u32),
     to: &mut dyn Write,
 ) -> Result<(u64, Losses)> {
-    let (mut medium, mut losses) = (volume.flash()?, Losses::default());
+    let mut medium = volume.flash()?;
+    let mut losses = Losses::default();
     let survey = Survey::read(&mut *medium, vid, opening.until)?;
     let open = |why: &str| ImageError::Open {
         layer: "UBI",
@@ -89,7 +90,8 @@ fn by_blocks(
         .assemble(medium, id)
         .ok_or_else(|| open("logical blocks of no length"))?;
     let leb = bytes.leb_bytes();
-    let (lebs, most) = (bytes.len().div_ceil(u64::from(leb)), survey.lebs_max());
+    let lebs = bytes.len().div_ceil(u64::from(leb));
+    let most = survey.lebs_max();
     // Those that are not there are written as well.
     if lebs > most {
         return Err(open(&format!(
@@ -133,7 +135,8 @@ fn by_log(volume: &Volume, id: u32, to: &mut dyn Write) -> Result<(u64, Losses)>
         layer: "UBI",
         why: error.to_string(),
     };
-    let (mut ubi, mut losses) = (volume.attached()?, Losses::default());
+    let mut ubi = volume.attached()?;
+    let mut losses = Losses::default();
     let info = ubi.volume(id).map_err(failed)?;
     let mut buffer = vec![0; info.leb_bytes as usize];
     for (lnum, at) in (0..info.used_bytes)

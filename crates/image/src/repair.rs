@@ -51,9 +51,9 @@ pub fn repair(path: &Path, opening: &Opening, now: Time) -> Result<Repaired> {
     let looked = |located: Located| {
         let mut volume = Volume::located(located, &open, Access::Read)?;
         let checked = check(&mut volume)?;
-        Ok::<_, ImageError>((volume.lack.is_some(), checked))
+        Ok::<_, ImageError>((volume.truncation.is_some(), checked))
     };
-    let (short, before) = looked(located.clone())?;
+    let (truncated, before) = looked(located.clone())?;
     let detected = located.detected;
     let unchanged = |after: Checked| Repaired {
         before: before.clone(),
@@ -63,7 +63,7 @@ pub fn repair(path: &Path, opening: &Opening, now: Time) -> Result<Repaired> {
     if before.findings.is_empty() {
         return Ok(unchanged(before.clone()));
     }
-    if let Some(why) = hopeless(detected, short) {
+    if let Some(why) = hopeless(detected, truncated) {
         let mut after = before.clone();
         after.add(Finding::new(Severity::Note, None, why.into()));
         return Ok(unchanged(after));
@@ -75,9 +75,9 @@ pub fn repair(path: &Path, opening: &Opening, now: Time) -> Result<Repaired> {
     match detected {
         Detected::Disk(kind) => {
             let mut disk = copied.place.disk(Access::Write)?;
-            mend_disk(&mut disk, kind, now)?;
+            repair_disk(&mut disk, kind, now)?;
         }
-        Detected::Flash(..) => mend_flash(copied.clone(), opening, now)?,
+        Detected::Flash(..) => repair_flash(copied.clone(), opening, now)?,
     }
     let (_, after) = looked(copied)?;
     if after.worst() == Some(Severity::Damage) || weight(&after) >= weight(&before) {
@@ -109,10 +109,10 @@ fn weight(checked: &Checked) -> [u64; 3] {
 }
 
 /// Why nothing can be done where nodes or blocks are what they are.
-fn hopeless(detected: Detected, short: bool) -> Option<&'static str> {
+fn hopeless(detected: Detected, truncated: bool) -> Option<&'static str> {
     match detected {
-        _ if short => Some(
-            "what the image lacks cannot be mended; extract --salvage and create make a new image of what is there",
+        _ if truncated => Some(
+            "the end of the image is missing and cannot be repaired; extract --salvage takes what is left, and create makes a new image of it",
         ),
         Detected::Disk(DiskKind::Squashfs) => Some(
             "squashfs is never changed in place; extract --salvage takes what is left, and mksquashfs makes a new image of it",
@@ -122,7 +122,7 @@ fn hopeless(detected: Detected, short: bool) -> Option<&'static str> {
              a new image of it",
         ),
         Detected::Flash(_, FlashKind::Jffs2 { .. }) => Some(
-            "JFFS2 has nothing that could be mended in place: its nodes are whole or do not count; extract --salvage and create make a new image",
+            "JFFS2 has nothing to repair in place: it ignores damaged nodes; extract --salvage takes what is left, and create makes a new image of it",
         ),
         _ => None,
     }
@@ -130,7 +130,7 @@ fn hopeless(detected: Detected, short: bool) -> Option<&'static str> {
 
 /// A mount that writes attaches UBI, recovers journals, and ends properly; then what is in the
 /// volume is repaired.
-fn mend_flash(located: Located, opening: &Opening, now: Time) -> Result<()> {
+fn repair_flash(located: Located, opening: &Opening, now: Time) -> Result<()> {
     let mut volume = Volume::located(located, opening, Access::Write)?;
     let failed = |error: Errno| ImageError::Open {
         layer: "file system",
@@ -138,7 +138,7 @@ fn mend_flash(located: Located, opening: &Opening, now: Time) -> Result<()> {
     };
     if let Some(Mounted::F2fs(fs)) = &mut volume.mounted {
         for _ in 0..PASSES {
-            if fs.mend(now).map_err(failed)? == 0 {
+            if fs.repair(now).map_err(failed)? == 0 {
                 break;
             }
         }
@@ -157,20 +157,20 @@ fn mend_flash(located: Located, opening: &Opening, now: Time) -> Result<()> {
         _ => None,
     };
     match disk {
-        Some((mut disk, kind)) => mend_disk(&mut disk, kind, now),
+        Some((mut disk, kind)) => repair_disk(&mut disk, kind, now),
         None => Ok(()),
     }
 }
 
-fn mend_disk(disk: &mut AnyDisk, kind: DiskKind, now: Time) -> Result<()> {
+fn repair_disk(disk: &mut AnyDisk, kind: DiskKind, now: Time) -> Result<()> {
     // Where neither succeeds what is still wrong is found by the check that follows.
-    if !settle(disk, kind) && copies::restore(disk, kind).is_some() {
-        settle(disk, kind);
+    if !recover(disk, kind) && copies::restore(disk, kind).is_some() {
+        recover(disk, kind);
     }
     if kind == DiskKind::F2fs {
         if let Ok(mut fs) = F2fs::mount(lent(disk), nandlab_f2fs::Options::default()) {
             for _ in 0..PASSES {
-                if !matches!(fs.mend(now), Ok(1..)) {
+                if !matches!(fs.repair(now), Ok(1..)) {
                     break;
                 }
             }
@@ -194,15 +194,15 @@ fn mend_disk(disk: &mut AnyDisk, kind: DiskKind, now: Time) -> Result<()> {
             put(disk, patch.at, &patch.bytes)?;
         }
     }
-    settle(disk, kind);
+    recover(disk, kind);
     disk.flush().map_err(|error| ImageError::Open {
         layer: "disk",
         why: error.to_string(),
     })
 }
 
-/// Mounts for writing and unmounts; tells whether that went well.
-fn settle(disk: &mut AnyDisk, kind: DiskKind) -> bool {
+/// Recovers the journal by a mount for writing; returns whether that succeeded.
+fn recover(disk: &mut AnyDisk, kind: DiskKind) -> bool {
     let disk = lent(disk);
     match kind {
         DiskKind::Ext => Ext::mount(disk, <_>::default()).is_ok_and(finish),
@@ -225,7 +225,7 @@ fn patches(disk: &mut AnyDisk, kind: DiskKind) -> Vec<Patch> {
                 ..Default::default()
             };
             let mounted = Ext::mount(disk, options);
-            mounted.and_then(|mut fs| fs.mend()).unwrap_or_default()
+            mounted.and_then(|mut fs| fs.repair()).unwrap_or_default()
         }
         DiskKind::Fat => {
             let options = nandlab_fat::Options {
@@ -233,7 +233,7 @@ fn patches(disk: &mut AnyDisk, kind: DiskKind) -> Vec<Patch> {
                 ..Default::default()
             };
             let mounted = Fat::mount(disk, options);
-            mounted.and_then(|mut fs| fs.mend()).unwrap_or_default()
+            mounted.and_then(|mut fs| fs.repair()).unwrap_or_default()
         }
         DiskKind::F2fs | DiskKind::Squashfs | DiskKind::Ubifs => Vec::new(),
     }
@@ -246,7 +246,8 @@ fn put(disk: &mut AnyDisk, at: u64, bytes: &[u8]) -> Result<()> {
         why: error.to_string(),
     };
     let sector = u64::from(disk.geometry().sector);
-    let (first, within) = (at / sector, (at % sector) as usize);
+    let first = at / sector;
+    let within = (at % sector) as usize;
     let mut image = vec![0; (within + bytes.len()).next_multiple_of(sector as usize)];
     disk.read(Lba(first), &mut image).map_err(failed)?;
     image[within..within + bytes.len()].copy_from_slice(bytes);

@@ -90,7 +90,8 @@ pub fn parts(at: u64, data: &[u8]) -> Vec<(usize, usize)> {
         if is_zero(chunk) {
             continue;
         }
-        let (from, to) = (number * HOLE as usize, number * HOLE as usize + chunk.len());
+        let from = number * HOLE as usize;
+        let to = number * HOLE as usize + chunk.len();
         match parts.last_mut() {
             Some((_, end)) if *end == from => *end = to,
             _ => parts.push((from, to)),
@@ -149,7 +150,7 @@ impl<R: ReadAt> Reading<R> {
                 return Ok(());
             }
             at = next / HOLE * HOLE;
-            let part = room(&mut self.buffer, size - at);
+            let part = part_of(&mut self.buffer, size - at);
             self.inner.read_at(at, part)?;
             for (from, to) in parts(at, part) {
                 take(at + from as u64, &part[from..to])?;
@@ -160,7 +161,7 @@ impl<R: ReadAt> Reading<R> {
 }
 
 /// So many bytes of a buffer, at most [`STEP`]; it only ever grows.
-fn room(buffer: &mut Vec<u8>, len: u64) -> &mut [u8] {
+fn part_of(buffer: &mut Vec<u8>, len: u64) -> &mut [u8] {
     let len = STEP.min(usize::try_from(len).unwrap_or(STEP));
     if buffer.len() < len {
         buffer.resize(len, 0);
@@ -191,7 +192,7 @@ impl<R: ReadAt> Bytes for Reading<R> {
         };
         for (from, len) in map {
             for at in (from..from + len).step_by(STEP) {
-                let part = room(&mut self.buffer, from + len - at);
+                let part = part_of(&mut self.buffer, from + len - at);
                 self.inner.read_at(at, part)?;
                 take(at, part)?;
             }

@@ -30,7 +30,7 @@ pub fn apply(path: &Path, tree: &mut Tree) -> Result<()> {
             found: line.into(),
             expected,
         })?;
-        tree.settle()?;
+        tree.normalize()?;
     }
     Ok(())
 }
@@ -63,7 +63,8 @@ impl<'a> Line<'a> {
             .filter(|mode| *mode <= 0o7777)
             .ok_or("a mode in octal, such as 0644")?;
         let path = normal(name.as_bytes()).map_err(|_| "a path below the root")?;
-        let (owner, device) = ((number(3)?, number(4)?), (number(5)?, number(6)?));
+        let owner = (number(3)?, number(4)?);
+        let device = (number(5)?, number(6)?);
         Ok(Self {
             path,
             kind,
@@ -188,12 +189,12 @@ mod tests {
                 Data::default(),
             );
         }
-        tree.settle().unwrap();
+        tree.normalize().unwrap();
         let scratch = tempfile::NamedTempFile::new().unwrap();
         let text = "# a comment\n/dev d 755 0 0 - - - - -\n/dev/null c 666 0 0 1 3 0 0 -\n/dev/tty c 620 0 5 4 0 1 2 3\n/bin/su f 4755 0 0\n/bin r - 0 0\n";
         fs::write(scratch.path(), text.replace("/bin r - ", "/bin r 0 7 7\n#")).unwrap();
         apply(scratch.path(), &mut tree).unwrap();
-        let told: Vec<String> = tree
+        let listed: Vec<String> = tree
             .entries
             .iter()
             .map(|(entry, _)| {
@@ -206,12 +207,12 @@ mod tests {
             })
             .collect();
         assert!(
-            told.contains(&"dev/tty3 620 Character { device: (4, 4) }".into()),
-            "{told:?}"
+            listed.contains(&"dev/tty3 620 Character { device: (4, 4) }".into()),
+            "{listed:?}"
         );
         assert_eq!(
             (
-                told.len(),
+                listed.len(),
                 tree.find(b"bin/su").map(|entry| (entry.mode, entry.uid))
             ),
             (9, Some((0o4755, 7)))

@@ -83,7 +83,7 @@ pub fn of(file: File, path: &Path) -> Result<Tree> {
             }
         }
     }
-    reader.tree.settle()?;
+    reader.tree.normalize()?;
     Ok(reader.tree)
 }
 
@@ -259,7 +259,8 @@ impl Reader<'_> {
 
     /// Takes an entry; gives the bytes behind its header that its length does not count.
     fn entry(&mut self, member: &Member) -> std::result::Result<u64, String> {
-        let (header, pax) = (&member.header, &member.before.pax);
+        let header = &member.header;
+        let pax = &member.before.pax;
         let name = [&b"GNU.sparse.name"[..], b"path"]
             .into_iter()
             .find_map(|key| pax.get(key).cloned());
@@ -325,7 +326,8 @@ impl Reader<'_> {
     }
 
     fn node(&self, member: &Member, slash: bool) -> std::result::Result<(Node, Data, u64), String> {
-        let (header, pax) = (&member.header, &member.before.pax);
+        let header = &member.header;
+        let pax = &member.before.pax;
         let target = || member.target().ok_or("a link without a target");
         let device = || {
             let part = |key: &str, in_header: io::Result<Option<u32>>| match pax
@@ -416,7 +418,8 @@ impl Reader<'_> {
         let gnu = header
             .as_gnu()
             .ok_or("a sparse file without a GNU header")?;
-        let (mut map, mut from) = (Vec::new(), at + 512);
+        let mut map = Vec::new();
+        let mut from = at + 512;
         let mut add = |offset: io::Result<u64>, length: io::Result<u64>| {
             map.push((
                 offset.map_err(|error| error.to_string())?,
@@ -451,8 +454,11 @@ impl Reader<'_> {
 
     /// A number of parts, then offset and length of each, a line each, up to a whole block.
     fn map_in_front(&self, start: u64, stored: u64) -> std::result::Result<(Map, u64), String> {
-        let (mut at, end) = (start, start + stored.min(MAP_MAX));
-        let (mut numbers, mut line, mut block) = (Vec::new(), Vec::new(), [0; 512]);
+        let mut at = start;
+        let end = start + stored.min(MAP_MAX);
+        let mut numbers = Vec::new();
+        let mut line = Vec::new();
+        let mut block = [0; 512];
         while at < end
             && numbers
                 .first()
@@ -493,8 +499,13 @@ impl Reader<'_> {
 }
 
 /// Where each part is, one behind the other from `from` on.
-fn extents(map: &[(u64, u64)], size: u64, from: u64) -> std::result::Result<Vec<Extent>, String> {
-    let (mut known, mut from, mut extents) = (0, from, Vec::new());
+fn extents(
+    map: &[(u64, u64)],
+    size: u64,
+    mut from: u64,
+) -> std::result::Result<Vec<Extent>, String> {
+    let mut known = 0;
+    let mut extents = Vec::new();
     for (at, len) in map.iter().copied().filter(|(_, len)| *len > 0) {
         let end = at
             .checked_add(len)
@@ -523,7 +534,8 @@ fn records(bytes: &[u8], before: &mut Before) -> std::result::Result<(), String>
             .ok_or(FORM)? as usize;
         let record = rest[space + 1..len].strip_suffix(b"\n").ok_or(FORM)?;
         let equals = record.iter().position(|byte| *byte == b'=').ok_or(FORM)?;
-        let (key, value) = (&record[..equals], &record[equals + 1..]);
+        let key = &record[..equals];
+        let value = &record[equals + 1..];
         let number = |text: &[u8]| decimal(text).ok_or("a part of a sparse file that is no number");
         match key {
             b"GNU.sparse.offset" | b"GNU.sparse.numbytes" => before.sparse.push(number(value)?),
@@ -553,7 +565,8 @@ fn time(text: &[u8]) -> Option<Time> {
         .chain("000000000".chars())
         .take(9)
         .collect();
-    let (secs, nanos) = (whole.parse::<i64>().ok()?, digits.parse::<u32>().ok()?);
+    let secs = whole.parse::<i64>().ok()?;
+    let nanos = digits.parse::<u32>().ok()?;
     if whole.starts_with('-') && nanos > 0 {
         return Some(Time {
             secs: secs.checked_sub(1)?,

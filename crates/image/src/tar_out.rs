@@ -19,6 +19,10 @@ use std::path::PathBuf;
 use tar::{EntryType, Header};
 
 const BLOCK: usize = 512;
+/// The largest owner, group or device number in seven octal digits.
+const NUMBER_MAX: u32 = 0o777_7777;
+/// The latest time in eleven octal digits.
+const SECONDS_MAX: i64 = 0o777_7777_7777;
 
 /// The records of access lists as text, and their attributes.
 pub(crate) const ACLS: [(&[u8], &[u8]); 2] = [
@@ -78,79 +82,70 @@ impl<W: Write> TarOut<W> {
     /// A header as far as ustar goes; what does not fit becomes a record.
     fn header(&mut self, entry: &Entry, sparse: bool) -> Header {
         let mut header = Header::new_ustar();
-        let (kind, target) = match &entry.node {
-            Node::Directory => (EntryType::Directory, &[][..]),
-            Node::File { .. } | Node::Socket => (EntryType::Regular, &[][..]),
-            Node::Symlink { target } => (EntryType::Symlink, &target[..]),
-            Node::Link { to } => (EntryType::Link, &to[..]),
-            Node::Fifo => (EntryType::Fifo, &[][..]),
-            Node::Character { .. } => (EntryType::Char, &[][..]),
-            Node::Block { .. } => (EntryType::Block, &[][..]),
-        };
+        let (kind, target) = kind(&entry.node);
         header.set_entry_type(kind);
         header.set_mode(entry.mode.into());
-        let directory: &[u8] = if entry.node == Node::Directory {
-            b"/"
-        } else {
-            b""
-        };
-        let name = if entry.path.is_empty() {
-            b"./".to_vec()
-        } else {
-            [&entry.path, directory].concat()
-        };
-        if [&name, target]
-            .iter()
-            .any(|text| text.len() > 100 && str::from_utf8(text).is_err())
-        {
-            self.record(b"hdrcharset", b"BINARY");
-        }
-        // A sparse file's name in the header is for those who do not know of holes.
-        let key: &[u8] = if sparse { b"GNU.sparse.name" } else { b"path" };
-        self.text(key, &name, sparse, &mut header.as_old_mut().name);
-        self.text(
-            b"linkpath",
-            target,
-            false,
-            &mut header.as_old_mut().linkname,
-        );
-        for (key, id) in [("uid", entry.uid), ("gid", entry.gid)] {
-            let small = u64::from(id.min(0o777_7777));
-            if key == "uid" {
-                header.set_uid(small)
-            } else {
-                header.set_gid(small)
-            }
-            if id > 0o777_7777 {
-                self.record(key.as_bytes(), id.to_string().as_bytes());
-            }
-        }
-        header.set_mtime(entry.mtime.secs.clamp(0, 0o777_7777_7777) as u64);
-        if entry.mtime.nanos > 0 || !(0..=0o777_7777_7777).contains(&entry.mtime.secs) {
+        self.names(&mut header, entry, target, sparse);
+        self.owner(&mut header, entry);
+        header.set_mtime(entry.mtime.secs.clamp(0, SECONDS_MAX) as u64);
+        if entry.mtime.nanos > 0 || !(0..=SECONDS_MAX).contains(&entry.mtime.secs) {
             self.record(b"mtime", seconds(entry.mtime).as_bytes());
         }
         if let Node::Character { device } | Node::Block { device } = entry.node {
-            for (key, number, major) in [
-                ("SCHILY.devmajor", device.0, true),
-                ("SCHILY.devminor", device.1, false),
-            ] {
-                let small = number.min(0o777_7777);
-                // Both fields are in every ustar header.
-                _ = if major {
-                    header.set_device_major(small)
-                } else {
-                    header.set_device_minor(small)
-                };
-                if number > 0o777_7777 {
-                    self.record(key.as_bytes(), number.to_string().as_bytes());
-                }
-            }
+            self.device(&mut header, device);
         }
         if entry.node == Node::Socket {
             self.record(b"SCHILY.filetype", b"socket");
             let what = "a socket, which most tools take out of an archive as an empty file";
             self.losses.add(&entry.path, what);
         }
+        self.attributes(entry);
+        header
+    }
+
+    fn names(&mut self, header: &mut Header, entry: &Entry, target: &[u8], sparse: bool) {
+        let end: &[u8] = match entry.node {
+            Node::Directory => b"/",
+            _ => b"",
+        };
+        let name = match &entry.path[..] {
+            b"" => b"./".to_vec(),
+            path => [path, end].concat(),
+        };
+        let is_binary = |text: &[u8]| text.len() > 100 && str::from_utf8(text).is_err();
+        if is_binary(&name) || is_binary(target) {
+            self.record(b"hdrcharset", b"BINARY");
+        }
+        // A sparse file's name in the header is for those who do not know of holes.
+        let key: &[u8] = if sparse { b"GNU.sparse.name" } else { b"path" };
+        let fields = header.as_old_mut();
+        self.text(key, &name, sparse, &mut fields.name);
+        self.text(b"linkpath", target, false, &mut fields.linkname);
+    }
+
+    fn owner(&mut self, header: &mut Header, entry: &Entry) {
+        header.set_uid(entry.uid.min(NUMBER_MAX).into());
+        self.large_number(b"uid", entry.uid);
+        header.set_gid(entry.gid.min(NUMBER_MAX).into());
+        self.large_number(b"gid", entry.gid);
+    }
+
+    fn device(&mut self, header: &mut Header, (major, minor): (u32, u32)) {
+        // Both fields are in every ustar header.
+        _ = header.set_device_major(major.min(NUMBER_MAX));
+        self.large_number(b"SCHILY.devmajor", major);
+        _ = header.set_device_minor(minor.min(NUMBER_MAX));
+        self.large_number(b"SCHILY.devminor", minor);
+    }
+
+    /// Records a number that its field in the header cannot hold.
+    fn large_number(&mut self, key: &[u8], number: u32) {
+        if number > NUMBER_MAX {
+            self.record(key, number.to_string().as_bytes());
+        }
+    }
+
+    fn attributes(&mut self, entry: &Entry) {
         for (name, value) in &entry.xattrs {
             let list = ACLS.iter().find(|(_, attribute)| attribute == name);
             if let Some(((key, _), text)) = list.zip(acl::text::to_text(value).ok()) {
@@ -158,7 +153,6 @@ impl<W: Write> TarOut<W> {
             }
             self.record(&[b"SCHILY.xattr.", &name[..]].concat(), value);
         }
-        header
     }
 
     fn text(&mut self, key: &[u8], text: &[u8], always: bool, field: &mut [u8; 100]) {
@@ -192,6 +186,19 @@ impl<W: Write> TarOut<W> {
         header.set_size(stored);
         header.set_cksum();
         self.write(header.as_bytes())
+    }
+}
+
+/// The type of an entry in its header, and the target of a link.
+fn kind(node: &Node) -> (EntryType, &[u8]) {
+    match node {
+        Node::Directory => (EntryType::Directory, &[]),
+        Node::File { .. } | Node::Socket => (EntryType::Regular, &[]),
+        Node::Symlink { target } => (EntryType::Symlink, target),
+        Node::Link { to } => (EntryType::Link, to),
+        Node::Fifo => (EntryType::Fifo, &[]),
+        Node::Character { .. } => (EntryType::Char, &[]),
+        Node::Block { .. } => (EntryType::Block, &[]),
     }
 }
 

@@ -265,8 +265,8 @@ impl<F: FileSystem> Target for Volume<F> {
         let Some((entry, ino, end)) = &mut self.file else {
             return Ok(());
         };
-        for (from, to) in part.runs {
-            let (mut from, at) = (from, part.at);
+        let at = part.at;
+        for (mut from, to) in part.runs {
             while from < to {
                 let count = self
                     .fs

@@ -1,7 +1,7 @@
 //! A tree of files as a list of entries with everything that they are, and where their contents can
 //! be read.
 //!
-//! *Promises.* Names are bytes. [`Tree::settle`] puts any list into the one order that makers take:
+//! *Promises.* Names are bytes. [`Tree::normalize`] puts any list into the one order that makers take:
 //! directories before what is in them, by name, hard links behind what they name; so the same
 //! entries make the same image, whatever order they came in. *Knows nothing of* formats, archives,
 //! or directories of the operating system.
@@ -239,7 +239,8 @@ impl Data {
             .iter()
             .take_while(|extent| extent.at < end)
         {
-            let (from, to) = (extent.at.max(at), (extent.at + extent.len).min(end));
+            let from = extent.at.max(at);
+            let to = (extent.at + extent.len).min(end);
             let (hole, part) =
                 out[filled..(to - at) as usize].split_at_mut((from - at) as usize - filled);
             hole.fill(0);
@@ -255,7 +256,7 @@ impl Data {
 /// A list of entries, each with its contents.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
-    /// In the order of [`settle`](Self::settle) once that was called.
+    /// In the order of [`normalize`](Self::normalize) once that was called.
     pub entries: Vec<(Entry, Data)>,
 }
 
@@ -263,7 +264,8 @@ pub struct Tree {
 /// sibling.
 pub fn order(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
     let rank = |byte: &u8| if *byte == b'/' { 0 } else { *byte };
-    let (a_words, b_words) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
+    let a_words = a.as_chunks::<8>().0;
+    let b_words = b.as_chunks::<8>().0;
     let alike = 8 * a_words
         .iter()
         .zip(b_words)
@@ -310,7 +312,7 @@ impl Tree {
 
     /// Puts the entries in order. Of two with one path the later counts; directories that nobody
     /// described are made; the first name of each file is the file, the others are links to it.
-    pub fn settle(&mut self) -> Result<()> {
+    pub fn normalize(&mut self) -> Result<()> {
         // The sort keeps the order of equals: the last of them is the one that counts.
         self.entries
             .sort_by(|(a, _), (b, _)| order(&a.path, &b.path));
@@ -415,16 +417,15 @@ impl Tree {
         for (end, names) in groups {
             let first = names[0].min(end);
             if first != end {
-                let (path, other) = (
-                    self.entries[first].0.path.clone(),
-                    self.entries[end].0.path.clone(),
-                );
+                let path = self.entries[first].0.path.clone();
+                let other = self.entries[end].0.path.clone();
                 self.entries.swap(first, end);
                 (self.entries[first].0.path, self.entries[end].0.path) = (path, other);
             }
             let to = self.entries[first].0.path.clone();
             for name in names.into_iter().chain([end]).filter(|name| *name != first) {
-                let (path, was) = (self.entries[name].0.path.clone(), &self.entries[first].0);
+                let path = self.entries[name].0.path.clone();
+                let was = &self.entries[first].0;
                 self.entries[name] = (
                     Entry {
                         path,
@@ -490,7 +491,7 @@ mod tests {
             },
             Data::default(),
         );
-        tree.settle().unwrap();
+        tree.normalize().unwrap();
         assert_eq!(
             paths(&tree),
             ["", "a", "a/b", "a/z", "a.b", "b", "b/c", "b/c/d"]
@@ -512,7 +513,7 @@ mod tests {
         );
         tree.push(entry("z", link("m")), Data::default());
         tree.push(entry("b", link("z")), Data::default());
-        tree.settle().unwrap();
+        tree.normalize().unwrap();
         let nodes: Vec<&Node> = tree.entries.iter().map(|(entry, _)| &entry.node).collect();
         assert_eq!(
             nodes,
@@ -528,7 +529,7 @@ mod tests {
             let mut tree = Tree::default();
             tree.push(entry(name, link(to)), Data::default());
             assert!(
-                matches!(tree.settle(), Err(ImageError::Entry { .. })),
+                matches!(tree.normalize(), Err(ImageError::Entry { .. })),
                 "{to:?}"
             );
         }
@@ -547,7 +548,12 @@ mod tests {
             Data::default(),
         );
         tree.push(entry("l/passwd", Node::File { size: 0 }), Data::default());
-        assert!(tree.settle().unwrap_err().to_string().starts_with("/l: "));
+        assert!(
+            tree.normalize()
+                .unwrap_err()
+                .to_string()
+                .starts_with("/l: ")
+        );
     }
 
     #[test]

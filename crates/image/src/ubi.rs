@@ -258,7 +258,9 @@ impl Survey {
             read(mtd, &self.shape, peb, self.shape.data_offset, &mut data).map_err(failed)?;
         let found = crc(&data);
         if !whole || found != vid.data_crc {
-            let (volume, leb, expected) = (vid.volume, vid.lnum, vid.data_crc);
+            let volume = vid.volume;
+            let leb = vid.lnum;
+            let expected = vid.data_crc;
             // An unfinished copy has the original beside it: judged when all is known.
             let severity = if vid.kind == VolumeKind::Static && !vid.copy {
                 Severity::Damage
@@ -570,8 +572,10 @@ fn read(
     out: &mut [u8],
 ) -> std::result::Result<bool, MtdError> {
     let per_block = shape.peb_bytes / shape.page;
-    let (mut page, mut within) = (at / shape.page, (at % shape.page) as usize);
-    let (mut whole, mut rest) = (true, out);
+    let mut page = at / shape.page;
+    let mut within = (at % shape.page) as usize;
+    let mut whole = true;
+    let mut rest = out;
     let mut cells = vec![0; shape.page as usize];
     while !rest.is_empty() {
         let (now, later) = rest.split_at_mut(rest.len().min(cells.len() - within));
@@ -623,7 +627,8 @@ impl<M: Mtd> Assembled<M> {
             data_offset,
             ..
         } = self.shape;
-        let (mut at, mut rest) = (data_offset + at, out);
+        let mut at = data_offset + at;
+        let mut rest = out;
         while !rest.is_empty() {
             let within = (at % page) as usize;
             let (now, later) = rest.split_at_mut(rest.len().min(page as usize - within));
@@ -651,21 +656,20 @@ impl<M: Mtd> Backing for Assembled<M> {
     }
 
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> std::result::Result<(), BackingError> {
-        let (leb, outside) = (
-            u64::from(self.leb_bytes),
-            BackingError::OutOfRange {
-                offset,
-                count: buf.len() as u64,
-                len: self.len,
-            },
-        );
+        let leb = u64::from(self.leb_bytes);
+        let outside = BackingError::OutOfRange {
+            offset,
+            count: buf.len() as u64,
+            len: self.len,
+        };
         if offset
             .checked_add(buf.len() as u64)
             .is_none_or(|end| end > self.len)
         {
             return Err(outside);
         }
-        let (mut at, mut rest) = (offset, buf);
+        let mut at = offset;
+        let mut rest = buf;
         while !rest.is_empty() {
             let within = at % leb;
             let (now, later) = rest.split_at_mut((rest.len() as u64).min(leb - within) as usize);

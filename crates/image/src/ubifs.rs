@@ -4,7 +4,7 @@
 //! only, and what is missing cannot be read. *Knows nothing of* how the bytes got there.
 
 use crate::error::Result;
-use crate::short::Lack;
+use crate::truncated::Truncation;
 use crate::volume::{Access, AnyLebs, Layer, Mounted, Opening, Volume, failed};
 use nandlab_sim::Backing as _;
 use nandlab_ubifs::{Bare, Ubifs, UbifsError};
@@ -25,13 +25,13 @@ impl Volume {
         };
         let declared = bare.declared_bytes();
         if declared > there && access == Access::Write {
-            let lack = Lack { there, declared };
-            return Err(failed(NAME, lack));
+            let truncation = Truncation { there, declared };
+            return Err(failed(NAME, truncation));
         }
         if declared > there {
-            let lack = Lack { there, declared };
-            self.troubles.push(lack.to_string());
-            self.lack = Some(lack);
+            let truncation = Truncation { there, declared };
+            self.troubles.push(truncation.to_string());
+            self.truncation = Some(truncation);
         }
         self.ubifs(Box::new(bare), opening, access)
     }

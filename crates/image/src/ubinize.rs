@@ -144,8 +144,17 @@ pub fn ubinize(description: &Path, device: Device, to: &Path) -> Result<u64> {
     )
     .max(1);
     let described = read(description)?;
-    let (mut volumes, mut lengths, mut files) = (Vec::new(), Vec::new(), Vec::new());
+    let mut volumes = Vec::new();
+    let mut lengths = Vec::new();
+    let mut files = Vec::new();
     for one in described {
+        if one.image.is_none() && one.bytes == 0 {
+            let why = format!(
+                "volume {:?} has no size, expected vol_size or image",
+                one.spec.name
+            );
+            return Err(refused(format!("{}: {why}", description.display())));
+        }
         let usable = leb - leb % u64::from(one.spec.alignment.max(1));
         let lebs = one.bytes.div_ceil(usable.max(1)) as u32;
         let file = one

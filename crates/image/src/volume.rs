@@ -10,8 +10,8 @@ use crate::detect::{self, Detected, DiskKind, Hints};
 use crate::error::{ImageError, Result, Shown};
 use crate::locate::{Located, Selection, locate};
 use crate::place::Place;
-use crate::short::{self, Lack, Short};
 use crate::sink::{HOLE, STEP};
+use crate::truncated::{self, TruncatedDisk, Truncation};
 use crate::walk::Walk;
 use nandlab_block::{BlockDevice, Lba};
 use nandlab_ext::{Ext, ExtError};
@@ -217,7 +217,7 @@ pub struct Volume {
     /// Whether a journal was recovered in the overlay: in the image it is not.
     pub recovered: bool,
     /// The missing end of a truncated image; `None` if it is whole.
-    pub lack: Option<Lack>,
+    pub truncation: Option<Truncation>,
     /// What was wrong with layers that were opened all the same.
     pub troubles: Vec<String>,
     /// The feature that is not supported, if there is one. It is no damage.
@@ -273,7 +273,7 @@ impl Volume {
             detected,
             unrecovered: None,
             recovered: false,
-            lack: None,
+            truncation: None,
             troubles: Vec::new(),
             unsupported: None,
             looked_into: None,
@@ -339,9 +339,9 @@ impl Volume {
     fn limit(&self) -> u64 {
         let there = self.place.raw().map_or(u64::MAX, |bytes| bytes.len());
         // The missing part is believed up to a few times the length of the rest.
-        let len = self
-            .lack
-            .map_or(there, |lack| lack.declared.min(there.saturating_mul(16)));
+        let len = self.truncation.map_or(there, |truncation| {
+            truncation.declared.min(there.saturating_mul(16))
+        });
         match self.mounted {
             Some(Mounted::Jffs2(_) | Mounted::Squashfs(_) | Mounted::Ubifs(_)) => u64::MAX,
             _ => len
@@ -450,7 +450,7 @@ impl Volume {
         }
         if kind == DiskKind::Ext && needs_recovery(&mut disk) {
             // Where that fails the volume is shown as it is.
-            self.unrecovered = recover(&mut disk, self.lack).err();
+            self.unrecovered = recover(&mut disk, self.truncation).err();
             self.recovered = self.unrecovered.is_none();
         }
         Ok(disk)
@@ -459,14 +459,14 @@ impl Volume {
     /// A disk that ends before its file system does reads as one that is as long, with nothing
     /// behind its end.
     fn lengthened(&mut self, mut disk: AnyDisk, kind: DiskKind) -> AnyDisk {
-        let Some(lack) = short::lack(&mut disk, kind) else {
+        let Some(truncation) = truncated::truncation(&mut disk, kind) else {
             return disk;
         };
-        match Short::new(disk, lack) {
-            Ok(short) => {
-                self.troubles.push(lack.to_string());
-                self.lack = Some(lack);
-                Box::new(short)
+        match TruncatedDisk::new(disk, truncation) {
+            Ok(disk) => {
+                self.troubles.push(truncation.to_string());
+                self.truncation = Some(truncation);
+                Box::new(disk)
             }
             Err(disk) => disk,
         }
@@ -479,18 +479,18 @@ fn whole(mut disk: AnyDisk, kind: DiskKind) -> Result<AnyDisk> {
         let why = "it is a read-only format; extract it, and make a new image with mksquashfs";
         return Err(failed(kind.name(), why));
     }
-    match short::lack(&mut disk, kind) {
-        Some(lack) => Err(failed(
+    match truncated::truncation(&mut disk, kind) {
+        Some(truncation) => Err(failed(
             kind.name(),
-            format!("{lack}; extract --salvage takes what is left"),
+            format!("{truncation}; extract --salvage takes what is left"),
         )),
         None => Ok(disk),
     }
 }
 
 /// Recovers ext3's journal, where all of it is there.
-fn recover(disk: &mut AnyDisk, lack: Option<Lack>) -> std::result::Result<(), String> {
-    if let Some(lack) = lack {
+fn recover(disk: &mut AnyDisk, truncation: Option<Truncation>) -> std::result::Result<(), String> {
+    if let Some(truncation) = truncation {
         let mut fs = Ext::mount(
             lent(disk),
             nandlab_ext::Options {
@@ -500,10 +500,10 @@ fn recover(disk: &mut AnyDisk, lack: Option<Lack>) -> std::result::Result<(), St
         )
         .map_err(|error| error.to_string())?;
         let end = fs.journal_end().map_err(|error| error.to_string())?;
-        if let Some(end) = end.filter(|end| *end > lack.there) {
+        if let Some(end) = end.filter(|end| *end > truncation.there) {
             return Err(format!(
                 "it reaches to byte {end}, the image to byte {}",
-                lack.there
+                truncation.there
             ));
         }
     }

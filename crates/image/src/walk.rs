@@ -5,11 +5,11 @@
 //! [`Walk::salvage`] each is a loss that is reported, and the rest goes on: of a file's contents
 //! what can be read comes, what cannot becomes a hole.
 
-use crate::crew::{self, Hands, Helpers};
 use crate::error::{ImageError, Result, Shown, has_cause};
 use crate::sink::{Bytes, Fill, HOLE, Held, Nothing, ReadAt, Reading, STEP, Sink};
 use crate::tree::{Entry, Node, Xattrs, order};
 use crate::words::placed;
+use crate::workers::{self, Helpers, Queue};
 use nandlab_vfs::{Attr, Errno, FileSystem, FileType, Ino, check_name, path, tree};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,7 +100,7 @@ pub struct Walk<'a> {
     pub progress: &'a mut dyn FnMut(u64),
     /// Threads that take contents out, where a sink lets them.
     pub helpers: Option<Helpers<'a>>,
-    hands: Option<Hands>,
+    queue: Option<Queue>,
     buffer: Vec<u8>,
     /// First names of files that have several.
     first_names: BTreeMap<Ino, Vec<u8>>,
@@ -123,19 +123,17 @@ impl<'a> Walk<'a> {
         salvage: bool,
         progress: &'a mut dyn FnMut(u64),
     ) -> Self {
-        let (first_names, directories) = (BTreeMap::new(), BTreeSet::new());
-        let (losses, limit) = (Losses::default(), u64::MAX);
         Self {
             fs,
             salvage,
-            losses,
-            limit,
+            losses: Losses::default(),
+            limit: u64::MAX,
             progress,
             helpers: None,
-            hands: None,
+            queue: None,
             buffer: Vec::new(),
-            first_names,
-            directories,
+            first_names: BTreeMap::new(),
+            directories: BTreeSet::new(),
         }
     }
 
@@ -148,11 +146,11 @@ impl<'a> Walk<'a> {
             salvage: self.salvage,
             limit: self.limit,
         };
-        let losses = crew::run(helpers, root, how, |hands| {
-            self.hands = Some(hands);
+        let losses = workers::run(helpers, root, how, |queue| {
+            self.queue = Some(queue);
             let outcome = self.through(root, sink);
             // Also where the walk failed: what was begun is whole.
-            let rest = self.hands.take().map_or(Ok(()), Hands::end);
+            let rest = self.queue.take().map_or(Ok(()), Queue::end);
             outcome.and(rest)
         });
         match losses {
@@ -200,7 +198,7 @@ impl<'a> Walk<'a> {
                 why: what.into(),
             });
         }
-        let (offset, what) = told(self.fs, what.into(), error);
+        let (offset, what) = explained(self.fs, what.into(), error);
         self.losses.add_at(path, offset, what);
         Ok(None)
     }
@@ -216,7 +214,7 @@ impl<'a> Walk<'a> {
             return Ok(());
         };
         if let Node::File { size } = entry.node {
-            let begun = if self.hands.is_some() {
+            let begun = if self.queue.is_some() {
                 sink.begin(&entry)?
             } else {
                 None
@@ -225,8 +223,8 @@ impl<'a> Walk<'a> {
                 salvage: self.salvage,
                 limit: self.limit,
             };
-            match (&mut self.hands, begun) {
-                (Some(hands), Some(fill)) => {
+            match (&mut self.queue, begun) {
+                (Some(queue), Some(fill)) => {
                     let here =
                         size <= STEP as u64 && self.helpers.is_some_and(|helpers| !helpers.unpack);
                     let mut held = here.then(Held::default);
@@ -245,7 +243,7 @@ impl<'a> Walk<'a> {
                             },
                         )?;
                     }
-                    hands.give(entry, fill, held)?;
+                    queue.give(entry, fill, held)?;
                 }
                 _ => give(
                     self.fs,
@@ -276,7 +274,8 @@ impl<'a> Walk<'a> {
     }
 
     fn below(&mut self, dir: &Attr, path: &[u8], depth: usize, sink: &mut dyn Sink) -> Result<()> {
-        let (mut names, mut twice) = (BTreeSet::new(), Vec::new());
+        let mut names = BTreeSet::new();
+        let mut twice = Vec::new();
         let listed = self.fs.readdir(dir.ino, 0, &mut |entry| {
             if !names.insert(entry.name.to_vec()) {
                 twice.push(entry.name.to_vec());
@@ -421,7 +420,7 @@ fn give<T>(
 }
 
 /// A failure in words, with what the file system knows of it and its place.
-fn told(fs: &mut dyn FileSystem, what: String, error: Errno) -> (Option<u64>, String) {
+fn explained(fs: &mut dyn FileSystem, what: String, error: Errno) -> (Option<u64>, String) {
     match fs.cause().filter(|_| has_cause(error)) {
         Some(cause) => (cause.at, format!("{what}: {}", cause.what())),
         None => (None, format!("{what}: {error}")),
@@ -540,14 +539,15 @@ impl Contents<'_> {
                 .err()
                 .unwrap_or(error);
             self.lose(from + lost_from as u64, from + lost_to as u64, |fs| {
-                told(fs, String::new(), error)
+                explained(fs, String::new(), error)
             });
         }
     }
 
     /// Bytes at a side of a part that can be read although the whole part cannot.
     fn readable(&mut self, from: u64, part: &mut [u8], side: Side) -> usize {
-        let (mut can, mut cannot) = (0, part.len());
+        let mut can = 0;
+        let mut cannot = part.len();
         while cannot - can > 1 {
             let tried = match can {
                 0 if cannot == part.len() => 1,

@@ -54,13 +54,13 @@ mod tests {
 
     #[test]
     fn one_is_one_and_more_are_many() {
-        let told = [
+        let shown = [
             counted(1u64, "file"),
             counted(0u32, "file"),
             counted(1u8, "entry"),
             counted(7u16, "entry"),
         ];
-        assert_eq!(told, ["1 file", "0 files", "1 entry", "7 entries"]);
+        assert_eq!(shown, ["1 file", "0 files", "1 entry", "7 entries"]);
     }
 
     #[test]
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_told_once() {
+    fn a_place_is_named_once() {
         assert_eq!(
             placed(Some(12), "block 3: found 5"),
             "at byte 12: block 3: found 5"

@@ -61,7 +61,7 @@ impl<D: BlockDevice> Journal<D> {
     }
 
     /// Blocks of the log that a new transaction may count on.
-    pub(crate) fn room(&self) -> u32 {
+    pub(crate) fn free_blocks(&self) -> u32 {
         let promised = self
             .committing
             .as_ref()
@@ -76,12 +76,12 @@ impl<D: BlockDevice> Journal<D> {
 
     /// Frees space in the log: takes transactions out of it from the oldest on.
     pub(crate) fn make_room(&mut self, needed: u32) -> Result<(), JournalError> {
-        if self.room() >= needed {
+        if self.free_blocks() >= needed {
             return Ok(());
         }
         let outcome = self.move_tail();
         self.or_abort(outcome)?;
-        while self.room() < needed {
+        while self.free_blocks() < needed {
             if self.finished.is_empty() {
                 // What is committing is all that is in the log.
                 self.finish_commit()?;
@@ -92,7 +92,8 @@ impl<D: BlockDevice> Journal<D> {
                 .map_or(0, |oldest| oldest.blocks.len());
             let outcome = self.write_home(oldest).and_then(|_| self.move_tail());
             self.or_abort(outcome)?;
-            if self.finished.is_empty() && self.committing.is_none() && self.room() < needed {
+            if self.finished.is_empty() && self.committing.is_none() && self.free_blocks() < needed
+            {
                 return Err(JournalError::Internal(
                     "an empty log is too small for a transaction",
                 ));

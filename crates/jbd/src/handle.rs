@@ -52,7 +52,7 @@ impl<D: BlockDevice> Journal<D> {
         let most = self.credits_max();
         let held = self.of(handle)?.credits;
         let footprint = self.footprint(held.saturating_add(credits).min(most));
-        if held.saturating_add(credits) > most || self.room() < footprint {
+        if held.saturating_add(credits) > most || self.free_blocks() < footprint {
             return Ok(false);
         }
         self.of(handle)?.credits += credits;

@@ -38,7 +38,7 @@ struct End {
     tid: Tid,
     log: u32,
     /// Whether any block of the ring is outside the committed transactions.
-    room: bool,
+    has_space: bool,
 }
 
 /// The version of a block that is brought home.
@@ -91,7 +91,7 @@ pub(crate) fn recover<D: BlockDevice>(
     // One number is left out, as Linux does: whatever stands in the log is then older than what
     // comes.
     sb.set_log(0, end.tid.next());
-    if !(remap && end.room && remap_home(blocks, sb, &versions, end.log, &mut found)?) {
+    if !(remap && end.has_space && remap_home(blocks, sb, &versions, end.log, &mut found)?) {
         copy_home(blocks, &versions, |_| true, &mut found.copied)?;
         blocks.flush()?;
         blocks.write_log(0, sb.bytes())?;
@@ -116,7 +116,7 @@ fn walk<D: BlockDevice>(
     let mut end = End {
         tid,
         log,
-        room: true,
+        has_space: true,
     };
     while until != Some(tid) && left > 0 {
         blocks.read_log(log, &mut bytes)?;
@@ -155,7 +155,7 @@ fn walk<D: BlockDevice>(
                 end = End {
                     tid,
                     log,
-                    room: left > 0,
+                    has_space: left > 0,
                 };
             }
             _ => break,

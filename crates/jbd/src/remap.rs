@@ -1,11 +1,10 @@
 //! Bringing committed blocks home without writing them again: the journal's half of JFTL (Lim,
 //! Choi, Park, "Journal Remap-Based FTL", section 3.1), and the same later, at a checkpoint.
 //!
-//! *Promises.* The log never holds a copy that recovery would bring home but that is not there any
-//! more: with the blocks' own pairs goes one more, which puts the commit block in the place of the
-//! transaction's first block in the log. To any reader of the format, Linux included, the
-//! transaction then is an empty one. All pairs or none, so a cut finds either the whole transaction
-//! or none of it. See `docs/formats/jbd.md`. *Knows nothing of* the device's own map.
+//! *Promises.* Recovery never looks for a copy that a remap took out of the log. The list of pairs
+//! ends with one more, which puts the commit block in the place of the transaction's first block in
+//! the log. To any reader of the format, Linux included, the transaction then is an empty one. The
+//! device remaps all pairs or none, so a cut finds the whole transaction or none of it. See `docs/formats/jbd.md`. *Knows nothing of* the device's own map.
 
 use crate::{Checkpoint, Journal, JournalError, transaction::Committing};
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! Room in the log: a ring of blocks between tail and head.
+//! Free space in the log: a ring of blocks between tail and head.
 //!
 //! *Promises* that the head never reaches the tail from behind: one block stays free, so that full
 //! and empty differ. *Knows nothing of* what the blocks hold.

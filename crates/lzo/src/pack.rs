@@ -25,8 +25,8 @@ pub struct Lzo {
 }
 
 impl Lzo {
-    /// Appends all of `source` to `out`, at most `room` bytes; false where it does not fit.
-    pub fn compress(&mut self, source: &[u8], room: usize, out: &mut Vec<u8>) -> bool {
+    /// Appends all of `source` to `out`, at most `space` bytes; false where it does not fit.
+    pub fn compress(&mut self, source: &[u8], space: usize, out: &mut Vec<u8>) -> bool {
         self.table.clear();
         self.table.resize(1 << HASH_BITS, 0);
         let mut at = 0;
@@ -53,7 +53,7 @@ impl Lzo {
                 .count();
             put_literals(&source[literals..at], literals == 0, out);
             put_copy(len, at - from, out);
-            if out.len() + END.len() > room {
+            if out.len() + END.len() > space {
                 return false;
             }
             at += len;
@@ -61,11 +61,11 @@ impl Lzo {
         }
         put_literals(&source[literals..], literals == 0, out);
         out.extend(END);
-        out.len() <= room
+        out.len() <= space
     }
 
     /// The same, as short as can be.
-    pub fn compress_well(&mut self, source: &[u8], room: usize, out: &mut Vec<u8>) -> bool {
+    pub fn compress_well(&mut self, source: &[u8], space: usize, out: &mut Vec<u8>) -> bool {
         self.best.search(source);
         let mut literals = 0;
         for (run, len, distance) in self.best.way.iter().copied() {
@@ -80,7 +80,7 @@ impl Lzo {
         }
         put_literals(&source[literals..], literals == 0, out);
         out.extend(END);
-        out.len() <= room
+        out.len() <= space
     }
 }
 

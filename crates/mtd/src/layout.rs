@@ -123,8 +123,8 @@ impl Layout {
         if !plan.fits {
             return Err(refused(plan.expected));
         }
-        let room: usize = plan.ecc.iter().map(ExactSizeIterator::len).sum();
-        if ecc.is_some_and(|ecc| ecc != room) {
+        let space: usize = plan.ecc.iter().map(ExactSizeIterator::len).sum();
+        if ecc.is_some_and(|ecc| ecc != space) {
             return Err(refused("as many ECC bytes as the code has"));
         }
         let marker = if page <= 512 { 5 } else { 0 };
@@ -139,7 +139,7 @@ impl Layout {
     fn plan(self, page: u32, raw: usize, ecc: Option<usize>) -> Plan {
         let small = page <= 512;
         // Hamming over 256 bytes, as far as there is space.
-        let hamming = |room: usize| ecc.unwrap_or_else(|| room.min(page as usize / 256 * 3));
+        let hamming = |space: usize| ecc.unwrap_or_else(|| space.min(page as usize / 256 * 3));
         match self {
             Self::Raw => Plan::user(raw > if small { 5 } else { 0 }, [0..raw, 0..0]),
             Self::MarkerOnly if small => Plan::user(raw > 5, [0..5, 6..raw]),
@@ -171,15 +171,15 @@ impl Layout {
 }
 
 fn small_page(page: u32, raw: usize, ecc: Option<usize>) -> Plan {
-    let (room, user) = if raw == 8 {
+    let (space, user) = if raw == 8 {
         (3, [3..5, 6..8])
     } else {
         (6, [8..16, 0..0])
     };
     // Whole pages of 512 bytes by default, even if the page is smaller.
-    let ecc = ecc.unwrap_or(room);
+    let ecc = ecc.unwrap_or(space);
     Plan {
-        fits: ecc <= room && (page <= 512 && raw == 16 || page <= 256 && raw == 8),
+        fits: ecc <= space && (page <= 512 && raw == 16 || page <= 256 && raw == 8),
         expected: SMALL,
         user,
         ecc: [0..ecc.min(4), 6..6 + ecc.saturating_sub(4)],

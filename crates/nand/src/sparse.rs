@@ -1,5 +1,4 @@
-//! Pages of a device of which little is written: the store of chips so large that only headers and
-//! tables can be kept.
+//! A store for the pages of a very large chip, of which a run writes little: headers and tables.
 //!
 //! *Promises.* What was written reads back. A page takes as many bytes as it has before its last
 //! byte that is not the same to its end, so that payload of one byte repeated takes none. *Knows

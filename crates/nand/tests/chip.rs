@@ -192,7 +192,7 @@ fn failed_programs_and_erases_are_reported_and_leave_nothing_to_trust() {
 }
 
 #[test]
-fn bit_errors_are_mended_up_to_the_strength_of_the_code() {
+fn bit_errors_are_corrected_up_to_the_strength_of_the_code() {
     let outcome = |ecc, rate| {
         let mut c = chip(|s| {
             s.reliability = Reliability {

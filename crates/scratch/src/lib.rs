@@ -112,6 +112,8 @@ fn unnamed(dir: &Path) -> Option<Scratch> {
 }
 
 fn named(dir: &Path) -> Result<Scratch> {
+    // The error of a missing directory names no scratch file.
+    fs::metadata(dir).map_err(ScratchError::at(dir))?;
     let mut all = all();
     let file = tempfile::Builder::new()
         .prefix(PREFIX)

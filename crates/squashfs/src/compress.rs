@@ -107,12 +107,12 @@ fn drain(
     loop {
         let mut beyond = [0];
         let is_full = len == to.len();
-        let room = if is_full {
+        let limit = if is_full {
             &mut beyond[..]
         } else {
             &mut to[len..]
         };
-        match from.read(room) {
+        match from.read(limit) {
             Ok(0) => return Ok(len),
             Ok(_) if is_full => return Err("it holds more than a block may"),
             Ok(count) => len += count,

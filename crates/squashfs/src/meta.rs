@@ -93,8 +93,8 @@ impl<D: BlockDevice> Media<D> {
         Ok(meta)
     }
 
-    fn unpacked(&self, at: u64, packed: &[u8], room: usize) -> Result<Rc<[u8]>> {
-        let mut bytes = vec![0; room];
+    fn unpacked(&self, at: u64, packed: &[u8], capacity: usize) -> Result<Rc<[u8]>> {
+        let mut bytes = vec![0; capacity];
         match self.head.compressor.unpack(packed, &mut bytes) {
             Ok(len) => Ok(bytes[..len].into()),
             Err(why) => Err(SquashError::Block {
@@ -184,8 +184,8 @@ impl<D: BlockDevice> Media<D> {
             return Ok(bytes.clone());
         }
         let len = word & (PLAIN - 1);
-        let room = self.head.block as usize;
-        if word & !(PLAIN | (PLAIN - 1)) != 0 || len == 0 || len as usize > room {
+        let capacity = self.head.block as usize;
+        if word & !(PLAIN | (PLAIN - 1)) != 0 || len == 0 || len as usize > capacity {
             return field(
                 at,
                 "the length of a data block",
@@ -195,7 +195,7 @@ impl<D: BlockDevice> Media<D> {
         }
         let packed = self.bytes(at, len as usize)?;
         let bytes: Rc<[u8]> = match word & PLAIN {
-            0 => self.unpacked(at, &packed, room)?,
+            0 => self.unpacked(at, &packed, capacity)?,
             _ => packed.into(),
         };
         self.blocks.insert((at, word), bytes.clone());

@@ -32,16 +32,22 @@ impl Document {
             file: path.display().to_string(),
             reason,
         };
-        let mut text = String::new();
+        let mut bytes = Vec::new();
         let file = std::fs::File::open(path).map_err(|e| unreadable(e.to_string()))?;
         file.take(MAX_BYTES + 1)
-            .read_to_string(&mut text)
+            .read_to_end(&mut bytes)
             .map_err(|e| unreadable(e.to_string()))?;
-        if text.len() as u64 > MAX_BYTES {
+        if bytes.len() as u64 > MAX_BYTES {
             return Err(unreadable(format!(
-                "found more than {MAX_BYTES} bytes, expected a description"
+                "found more than {MAX_BYTES} bytes, expected a description in TOML"
             )));
         }
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let at = error.utf8_error().valid_up_to();
+            unreadable(format!(
+                "found no UTF-8 text at byte {at}, expected a description in TOML"
+            ))
+        })?;
         Self::parse(
             &path.display().to_string(),
             path.parent().unwrap_or(Path::new("")),
@@ -66,9 +72,14 @@ impl Document {
             let place = error
                 .span()
                 .map_or(Place::File(source.file.clone()), |span| source.place(&span));
+            let reason = match error.message().lines().next() {
+                Some("duplicate key") => "duplicate key; keep one of them",
+                Some(reason) => reason,
+                None => "not TOML",
+            };
             DescriptionError::Syntax {
                 place,
-                reason: error.message().lines().next().unwrap_or("not TOML").into(),
+                reason: reason.into(),
             }
         })?;
         let mut document = Self {

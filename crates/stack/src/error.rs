@@ -108,4 +108,14 @@ pub enum DescriptionError {
         /// The condition that does not hold.
         needs: String,
     },
+    /// A key beside another one that sets the same.
+    #[error("{place}: {key}: conflicts with {other}; give one of them")]
+    Conflict {
+        /// The place of the key.
+        place: Place,
+        /// The key as `section.key`.
+        key: String,
+        /// The other key, likewise.
+        other: String,
+    },
 }

@@ -55,7 +55,7 @@ impl NvramDescription {
             ("writes", Some(true)),
         ];
         let Some(writes) = section.choice("holds", &choices, None)? else {
-            section.inapplicable(&["size"], "that nvram.holds something")?;
+            section.inapplicable(&["size"], "contents (nvram.holds)")?;
             section.inapplicable(&CACHE_KEYS, "holds = \"writes\"")?;
             return Ok((None, section.finish()?));
         };
@@ -184,7 +184,7 @@ mod tests {
             ),
             (
                 "size = \"1 MiB\"",
-                "nvram.size: has no effect, it needs that nvram.holds something",
+                "nvram.size: has no effect, it needs contents (nvram.holds)",
             ),
             (
                 "holds = \"metadata\"",

@@ -77,7 +77,7 @@ impl MemoryDescription {
 
     /// Bytes of dirty data at which a file system writes by itself: all of the page cache, since
     /// the limits come before that.
-    pub fn waiting_bytes_max(&self) -> u64 {
+    pub fn dirty_bytes_max(&self) -> u64 {
         self.page_cache().max(self.limits.dirty())
     }
 }
@@ -129,7 +129,7 @@ mod tests {
             .memory
             .unwrap();
         assert_eq!(memory.clean_bytes() >> 20, 40);
-        assert_eq!(memory.waiting_bytes_max() >> 20, 80);
+        assert_eq!(memory.dirty_bytes_max() >> 20, 80);
     }
 
     #[test]

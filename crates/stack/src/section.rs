@@ -218,6 +218,23 @@ impl Section {
         }
     }
 
+    /// Refuses these keys beside the key `other`, which sets the same.
+    pub fn conflicting(
+        &mut self,
+        keys: &[&'static str],
+        other: &str,
+    ) -> Result<(), DescriptionError> {
+        self.known.extend(keys);
+        let Some(entry) = keys.iter().find_map(|key| self.entry(key)) else {
+            return Ok(());
+        };
+        Err(DescriptionError::Conflict {
+            place: entry.key_place.clone(),
+            key: self.full(&entry.key),
+            other: self.full(other),
+        })
+    }
+
     /// Lists a value that was derived from others, unless the key has been listed.
     pub fn list_derived<T: Take>(&mut self, key: &'static str, value: &T) {
         let full = self.full(key);

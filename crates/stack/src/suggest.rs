@@ -1,4 +1,4 @@
-//! The name that was meant.
+//! Suggests the known name that a misspelt one is nearest to.
 
 /// The candidate nearest to `found`, if it is near enough to be a slip of the pen.
 pub fn nearest<'a>(found: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

@@ -17,7 +17,7 @@ pub fn program() -> Vec<u8> {
 }
 
 /// Parses what a guest sent.
-pub fn told(bytes: &[u8]) -> Attributes {
+pub fn sent(bytes: &[u8]) -> Attributes {
     let parts: Vec<&[u8]> = bytes.split(|byte| *byte == 0).collect();
     let value = |hex: &[u8]| {
         hex.chunks(2)

@@ -68,10 +68,10 @@ impl<M: Mtd> Ubi<M> {
     }
 
     fn check_range(&self, id: u32, offset: u32, length: usize) -> Result<(), UbiError> {
-        let room = self.find(id)?.leb_bytes(self.flash.shape.leb_bytes);
+        let space = self.find(id)?.leb_bytes(self.flash.shape.leb_bytes);
         let end = u64::from(offset) + length as u64;
         require(
-            end <= room.into(),
+            end <= space.into(),
             "end of the range",
             end,
             "within the logical block",

@@ -49,11 +49,11 @@ impl Shape {
         } else {
             (vid_offset + header).next_multiple_of(page)
         };
-        let room = peb_bytes.saturating_sub(data_offset);
+        let space = peb_bytes.saturating_sub(data_offset);
         require(
-            slots(room) > 0,
+            slots(space) > 0,
             "bytes of a logical erase block",
-            room.into(),
+            space.into(),
             "space for a record of the volume table",
         )?;
         Ok(Self {
@@ -62,7 +62,7 @@ impl Shape {
             page,
             vid_offset,
             data_offset,
-            leb_bytes: room,
+            leb_bytes: space,
         })
     }
 

@@ -1,7 +1,8 @@
-//! May this call run, and has the medium failed? The same answer for every file system.
+//! The gate that every call of a file system passes. It decides whether the call may run, and it
+//! remembers that the medium failed.
 //!
-//! *Promises.* Behind a failed write memory and medium differ: no later call writes, and reading
-//! goes on. The first cause is kept until the mount ends. Behind [`Gate::close`] every call fails.
+//! *Promises.* After a failed write memory and medium differ: no later call writes, and reading goes
+//! on. The gate keeps the first cause until the mount ends. After [`Gate::close`] every call fails.
 //! A call that succeeds costs two comparisons. *Knows nothing of* formats.
 
 use crate::{

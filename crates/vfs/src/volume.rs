@@ -24,7 +24,7 @@ pub enum Promise {
     Ordered,
     /// As `Ordered` for names, links and lengths. Blocks written since the file's last fsync may
     /// hold anything. ext3's `data=writeback`.
-    Structure,
+    Metadata,
     /// A file that was fsynced is there under its name. Later changes may be there in part, sector
     /// by sector. The length is one that the file had, and data below it was written to the file.
     /// ext2 and FAT in their guarded order.

@@ -57,8 +57,8 @@ pub fn compile(name: &str, link: Link, arguments: &[&str], into: &Path) -> PathB
     .arg(search)
     .args(["-lpthread", "-ldl", "-lm", "-o"])
     .arg(&program);
-    let told = cc.output().unwrap();
-    assert!(told.status.success(), "cc: {}", printed(&told));
+    let output = cc.output().unwrap();
+    assert!(output.status.success(), "cc: {}", printed(&output));
     program
 }
 

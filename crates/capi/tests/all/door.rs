@@ -8,9 +8,9 @@ fn a_program_in_c_uses_every_function() {
     for link in [Link::Static, Link::Shared] {
         let arguments = ["-pedantic", &source("door.c")];
         let program = compile("door", link, &arguments, scratch.path());
-        let told = run(&program);
-        assert!(told.status.success(), "{link:?}: {}", printed(&told));
-        assert_eq!(told.stdout, b"the door opens\n", "{link:?}");
+        let output = run(&program);
+        assert!(output.status.success(), "{link:?}: {}", printed(&output));
+        assert_eq!(output.stdout, b"the door opens\n", "{link:?}");
     }
 }
 

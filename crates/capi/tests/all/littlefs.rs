@@ -8,7 +8,7 @@ use std::process::Command;
 
 /// The C source that the crate littlefs2-sys carries.
 fn littlefs() -> PathBuf {
-    let told = Command::new(env!("CARGO"))
+    let output = Command::new(env!("CARGO"))
         .current_dir(folder().join("tools"))
         .args([
             "metadata",
@@ -19,8 +19,8 @@ fn littlefs() -> PathBuf {
         ])
         .output()
         .unwrap();
-    assert!(told.status.success(), "{}", printed(&told));
-    let metadata: Value = serde_json::from_slice(&told.stdout).unwrap();
+    assert!(output.status.success(), "{}", printed(&output));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
     let packages = metadata["packages"].as_array().unwrap();
     let found = packages
         .iter()

@@ -1,4 +1,5 @@
-//! Block layers as a subject: sectors with stamped contents, judged by [`FlushedOrNewer`].
+//! Makes a block layer a subject of the crash explorer. Operations write sectors with stamped
+//! contents, and [`FlushedOrNewer`] judges what a cut left of them.
 
 mod flushed;
 mod op;

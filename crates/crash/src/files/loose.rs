@@ -1,5 +1,5 @@
-//! What is promised without a journal: single files, once fsynced, and that nothing is found that
-//! was never there.
+//! The oracle of file systems without a journal: fsynced files are there, and nothing is found that
+//! was never written.
 
 use super::found::Found;
 use super::history::History;

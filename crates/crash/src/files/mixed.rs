@@ -97,10 +97,10 @@ impl Mixer {
             8..34 => {
                 let path = self.file();
                 let piece = self.piece();
-                let room = LENGTH_MAX.saturating_sub(self.length_of(&path)).max(1);
+                let space = LENGTH_MAX.saturating_sub(self.length_of(&path)).max(1);
                 FileOp::Append {
                     path,
-                    length: piece.min(room) as u32,
+                    length: piece.min(space) as u32,
                     seed,
                 }
             }

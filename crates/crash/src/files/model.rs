@@ -1,4 +1,4 @@
-//! A tree of files as it should be: names, and which file each leads to.
+//! The expected tree of files: names, and the file that each leads to.
 //!
 //! *Promises* what [`FileOp`] says of each operation. Contents are shared between the copies of a
 //! tree, so that one after each operation can be kept.

@@ -55,7 +55,7 @@ impl FilesOracle {
             _ if !only_contents => (self.history.last(), any),
             Promise::Atomic => (contents, contents),
             // What is overwritten in place needs no commit.
-            Promise::Ordered | Promise::Structure | Promise::Fsynced => (contents, length),
+            Promise::Ordered | Promise::Metadata | Promise::Fsynced => (contents, length),
         };
         let synced = self.history.synced.entry(file).or_insert(since);
         *synced = since.max(*synced);
@@ -164,8 +164,8 @@ impl FilesOracle {
 
 /// The first few complaints.
 fn listed(wrong: &[String]) -> String {
-    const TOLD: usize = 4;
-    let more = wrong.len().saturating_sub(TOLD);
+    const SHOWN: usize = 4;
+    let more = wrong.len().saturating_sub(SHOWN);
     wrong[..wrong.len() - more].join("; ")
         + &if more > 0 {
             format!("; and {more} more")

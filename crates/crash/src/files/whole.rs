@@ -50,7 +50,7 @@ impl History {
             Promise::Ordered | Promise::Fsynced => self
                 .versions(file, self.durable_since(file), self.last())
                 .old_or_new(found),
-            Promise::Structure => self
+            Promise::Metadata => self
                 .versions(file, self.durable_since(file), self.last())
                 .agrees(found),
         }

@@ -29,7 +29,7 @@ fn formatted() -> Ram {
 fn ours() -> beside::Seconds {
     let options = Options {
         cache_bytes: 600 << 20,
-        waiting_bytes_max: 512 << 20,
+        dirty_bytes_max: 512 << 20,
         ..Options::default()
     };
     beside::ours(Ext::mount(formatted(), options).unwrap())

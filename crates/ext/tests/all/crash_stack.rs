@@ -190,7 +190,7 @@ fn each_promise_is_more_than_the_next_mode_keeps() {
     for (volume, promise) in [
         (ext3((Mode::Ordered, Checkpoint::Copy)), Promise::Atomic),
         (ext3((Mode::Writeback, Checkpoint::Copy)), Promise::Ordered),
-        (ExtVolume::default(), Promise::Structure),
+        (ExtVolume::default(), Promise::Metadata),
     ] {
         is_found(&stack(HeldTo(volume, promise)));
     }

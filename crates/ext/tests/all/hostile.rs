@@ -286,7 +286,7 @@ fn data_are_looked_for_in_files_longer_than_any_block_number() {
     let size = ext.getattr(Ino(large)).unwrap().size;
     assert!(size > 1 << 50, "{size}");
     assert_eq!(ext.next_data(Ino(large), 0).unwrap(), 0);
-    // From a block of block pointers, and behind all that has numbers.
+    // From a block of block pointers, and behind all that has block pointers.
     assert_eq!(ext.next_data(Ino(large), 300_000).unwrap(), 300_000);
     assert!(
         ext.next_data(Ino(large), 1 << 30)

@@ -98,7 +98,7 @@ fn every_mode_and_way_home_answers_like_the_reference() {
 fn every_set_of_options_answers_like_the_reference() {
     let base = Options {
         cache_bytes: 8192,
-        waiting_bytes_max: 16_384,
+        dirty_bytes_max: 16_384,
         ..Options::default()
     };
     for (seed, options) in [

@@ -106,7 +106,7 @@ fn by_us(source: &Path, image: &Path) {
     format(&mut disk, &Format::default()).expect("room");
     let options = Options {
         cache_bytes: 64 << 20,
-        waiting_bytes_max: 64 << 20,
+        dirty_bytes_max: 64 << 20,
         request_bytes: PIECE as u64,
         ..Options::default()
     };

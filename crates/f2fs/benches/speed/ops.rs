@@ -13,7 +13,7 @@ fn ours() -> Seconds {
     format(&mut disk, &Format::default()).expect("room");
     let options = Options {
         cache_bytes: 512 << 20,
-        waiting_bytes_max: 512 << 20,
+        dirty_bytes_max: 512 << 20,
         request_bytes: 512 << 10,
         ordered: false,
         ..Options::default()

@@ -88,7 +88,7 @@ fn every_set_of_options_answers_like_the_reference() {
         },
         Options {
             cache_bytes: 8192,
-            waiting_bytes_max: 70_000,
+            dirty_bytes_max: 70_000,
             ..base
         },
     ];

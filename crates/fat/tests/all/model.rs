@@ -130,7 +130,7 @@ fn every_set_of_options_answers_like_the_reference() {
     let base = Options::default();
     let tight = Options {
         cache_bytes: 8192,
-        waiting_bytes_max: 16_384,
+        dirty_bytes_max: 16_384,
         discard: true,
         ..base
     };

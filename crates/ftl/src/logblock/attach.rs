@@ -2,7 +2,7 @@
 
 use super::blocks::Use;
 use super::format::{Anchor, BlockHeader, Kind, MAX_PAGES, Role, Tag, VERSION};
-use super::logs::NAMELESS;
+use super::logs::NO_LPN;
 use super::shared::{Core, Programmed, RESERVE};
 use super::{LogBlockFtl, LogBlockOptions, Policy, SECTOR, Scheme, SeededBug};
 use crate::tag::{BASE_UNIT, TAG, Tail};
@@ -455,7 +455,7 @@ impl<M: Mtd> Core<M> {
             self.tally.count_read(Cause::Attach, false);
             let name = match read_tag(&mut self.mtd, Page(block * self.maps.pages + i))? {
                 Found::Tag(tag) if tag.lpn < self.maps.logical_pages() => tag.lpn,
-                _ => NAMELESS,
+                _ => NO_LPN,
             };
             self.logs.push(slot, name, self.maps.split(name).1);
         }

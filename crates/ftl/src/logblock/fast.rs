@@ -95,7 +95,7 @@ impl FastLogs {
 
     fn owns<M: Mtd>(&self, core: &Core<M>, slot: u32, lbn: u32) -> bool {
         core.logs
-            .any_name(slot)
+            .any_lpn(slot)
             .is_some_and(|lpn| core.maps.split(lpn).0 == lbn)
     }
 

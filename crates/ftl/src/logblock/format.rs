@@ -35,8 +35,8 @@ pub(crate) enum Kind {
 impl Kind {
     /// Of the first bytes of a tag.
     #[inline]
-    pub fn of(name: u32) -> Self {
-        match tag::split_name(name).0 {
+    pub fn of(id: u32) -> Self {
+        match tag::split_id(id).0 {
             0 => Self::Data,
             1 => Self::Discarded,
             2 => Self::Lost,
@@ -115,9 +115,9 @@ impl Tag {
     pub fn decode(bytes: &[u8; TAG]) -> Option<Self> {
         let fields = Fields::decode(TAG_MAGIC, bytes)?;
         let block = BlockHeader::of(&fields)?;
-        let (_, lpn) = tag::split_name(fields.name);
+        let (_, lpn) = tag::split_id(fields.id);
         Some(Self {
-            kind: Kind::of(fields.name),
+            kind: Kind::of(fields.id),
             lpn,
             sequence: block.base + u64::from(fields.sequence & (LAST - 1)),
             last: fields.sequence & LAST != 0,
@@ -212,9 +212,9 @@ mod tests {
             erases: 70_000,
             role: Role::Merged,
         };
-        let name = tag::name(Kind::Lost as u32, 5);
+        let id = tag::id(Kind::Lost as u32, 5);
         let tail = header.tail();
-        let tag = tail.tag(name, header.base + 1_000_000, flags(true));
+        let tag = tail.tag(id, header.base + 1_000_000, flags(true));
         let back = Tag::decode(&tag).unwrap();
         assert_eq!(
             back,

@@ -97,7 +97,7 @@ impl GroupLogs {
 
     /// Takes a log over that is in use.
     pub fn adopt<M: Mtd>(&mut self, core: &mut Core<M>, slot: u32) -> Result<(), BlockError> {
-        let Some(lpn) = core.logs.any_name(slot) else {
+        let Some(lpn) = core.logs.any_lpn(slot) else {
             return Err(BlockError::internal(
                 "log-block mapping",
                 "a log block names no page",

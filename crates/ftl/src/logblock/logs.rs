@@ -3,7 +3,7 @@
 use alloc::{vec, vec::Vec};
 
 /// Name of a page that cannot be read.
-pub(super) const NAMELESS: u32 = u32::MAX;
+pub(super) const NO_LPN: u32 = u32::MAX;
 
 /// A log block with the pages in it.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub(super) struct Logs {
     pages: u32,
     slots: Vec<Log>,
     /// Logical page that each page of each slot names, newest version or not.
-    names: Vec<u32>,
+    lpns: Vec<u32>,
     unused: Vec<u32>,
 }
 
@@ -33,7 +33,7 @@ impl Logs {
         Self {
             pages,
             slots: Vec::new(),
-            names: Vec::new(),
+            lpns: Vec::new(),
             unused: Vec::new(),
         }
     }
@@ -62,7 +62,7 @@ impl Logs {
             return slot;
         }
         self.slots.push(log);
-        self.names.extend(vec![NAMELESS; self.pages as usize]);
+        self.lpns.extend(vec![NO_LPN; self.pages as usize]);
         self.slots.len() as u32 - 1
     }
 
@@ -81,8 +81,8 @@ impl Logs {
     }
 
     #[inline]
-    pub fn name(&self, slot: u32, index: u32) -> u32 {
-        self.names[(slot * self.pages + index) as usize]
+    pub fn lpn(&self, slot: u32, index: u32) -> u32 {
+        self.lpns[(slot * self.pages + index) as usize]
     }
 
     /// The page written next names `lpn`; `off` is its place within its logical block.
@@ -90,18 +90,18 @@ impl Logs {
     pub fn push(&mut self, slot: u32, lpn: u32, off: u32) {
         let log = &mut self.slots[slot as usize];
         let first = slot * self.pages;
-        let ordered = lpn != NAMELESS
+        let ordered = lpn != NO_LPN
             && off == log.next
-            && (log.next == 0 || lpn == self.names[first as usize].wrapping_add(log.next));
+            && (log.next == 0 || lpn == self.lpns[first as usize].wrapping_add(log.next));
         log.in_order &= ordered;
-        self.names[(first + log.next) as usize] = lpn;
+        self.lpns[(first + log.next) as usize] = lpn;
         log.next += 1;
     }
 
     /// A logical page that the log names, if any page of it could be read.
-    pub fn any_name(&self, slot: u32) -> Option<u32> {
+    pub fn any_lpn(&self, slot: u32) -> Option<u32> {
         (0..self.get(slot).next)
-            .map(|i| self.name(slot, i))
-            .find(|&lpn| lpn != NAMELESS)
+            .map(|i| self.lpn(slot, i))
+            .find(|&lpn| lpn != NO_LPN)
     }
 }

@@ -9,7 +9,7 @@
 use super::SeededBug;
 use super::blocks::Use;
 use super::format::{Kind, Role, flags};
-use super::logs::NAMELESS;
+use super::logs::NO_LPN;
 use super::shared::{Core, Payload, Programmed};
 use crate::Cause;
 use core::ops::Range;
@@ -57,9 +57,9 @@ impl<M: Mtd> Core<M> {
         let log = *self.logs.get(slot);
         while *index < log.next {
             let i = *index;
-            let lpn = self.logs.name(slot, *index);
+            let lpn = self.logs.lpn(slot, *index);
             *index += 1;
-            if lpn == NAMELESS {
+            if lpn == NO_LPN {
                 continue;
             }
             let lbn = self.maps.split(lpn).0;
@@ -82,7 +82,7 @@ impl<M: Mtd> Core<M> {
         }
         log.next > 0
             && log.in_order
-            && (0..log.next).all(|i| self.maps.log(self.logs.name(slot, i)).is_some())
+            && (0..log.next).all(|i| self.maps.log(self.logs.lpn(slot, i)).is_some())
     }
 
     /// A full log in order becomes the data block.
@@ -100,7 +100,7 @@ impl<M: Mtd> Core<M> {
         pending: PendingPage<'_>,
     ) -> Result<bool, BlockError> {
         let log = *self.logs.get(slot);
-        let lbn = self.maps.split(self.logs.name(slot, 0)).0;
+        let lbn = self.maps.split(self.logs.lpn(slot, 0)).0;
         let end = self.find_sources(lbn, pending).max(log.next);
         if !self.fill_block(log.block, lbn, log.next..end, pending, Cause::PartialMerge)? {
             self.logs.get_mut(slot).open = false;
@@ -115,7 +115,7 @@ impl<M: Mtd> Core<M> {
     /// The log becomes the data block of the logical block that it names; the old one goes.
     fn adopt_log(&mut self, slot: u32, programmed: u32, cause: Cause) -> Result<(), BlockError> {
         let log = *self.logs.get(slot);
-        let lbn = self.maps.split(self.logs.name(slot, 0)).0;
+        let lbn = self.maps.split(self.logs.lpn(slot, 0)).0;
         let first = lbn * self.maps.pages;
         self.place_log(&log, first);
         self.logs.remove(slot);

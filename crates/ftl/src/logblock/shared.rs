@@ -3,7 +3,7 @@
 
 use super::blocks::{BlockTable, Use};
 use super::format::{BlockHeader, Kind, Role, SPAN, flags};
-use super::logs::{Logs, NAMELESS};
+use super::logs::{Logs, NO_LPN};
 use super::maps::Maps;
 use super::{FirstWrite, LogBlockOptions, PageOrder, SeededBug};
 use crate::fault::Health;
@@ -90,11 +90,11 @@ impl<M: Mtd> Core<M> {
 
     /// Log blocks that may be in use.
     pub fn log_limit(&self) -> Result<u32, BlockError> {
-        let room = self
+        let space = self
             .blocks
             .good()
             .saturating_sub(self.maps.logical_blocks() + RESERVE);
-        let limit = room.min(self.options.log_blocks);
+        let limit = space.min(self.options.log_blocks);
         if limit < self.options.fewest_logs() {
             Err(self.health.worn_out())
         } else {
@@ -143,8 +143,8 @@ impl<M: Mtd> Core<M> {
         cause: Cause,
     ) -> Result<Programmed, BlockError> {
         let block = self.maps.split(page).0;
-        let name = tag::name(kind as u32, lpn);
-        let tag = self.blocks.tails[block as usize].tag(name, self.sequence, flags(last));
+        let id = tag::id(kind as u32, lpn);
+        let tag = self.blocks.tails[block as usize].tag(id, self.sequence, flags(last));
         self.sequence += 1;
         match self.mtd.program(Page(page), data, &tag) {
             Ok(()) => {
@@ -291,7 +291,7 @@ impl<M: Mtd> Core<M> {
         }
         let page = log.block * self.maps.pages + log.next;
         if self.program(page, lpn, payload, false)? == Programmed::Failed {
-            self.logs.push(slot, NAMELESS, 0);
+            self.logs.push(slot, NO_LPN, 0);
             self.logs.get_mut(slot).open = false;
             return Ok(false);
         }

@@ -1,7 +1,7 @@
 //! Freeing space: victims are emptied, worn and failing blocks too.
 
 use super::blocks::State;
-use super::format::{LOST, Name, SPAN};
+use super::format::{LOST, PageId, SPAN};
 use super::frontier::Stream;
 use super::{Collection, PageFtl, SeededBug};
 use crate::Cause;
@@ -50,7 +50,7 @@ impl<M: Mtd> PageFtl<M> {
             + 1
     }
 
-    /// Whether a block may not be opened before collection has made room. With collection in
+    /// Whether a block may not be opened before collection has freed space. With collection in
     /// steps, urgent victims wait for their turn.
     #[inline]
     pub(super) fn short_of_room(&self) -> bool {
@@ -211,7 +211,7 @@ impl<M: Mtd> PageFtl<M> {
     ) -> Result<u32, BlockError> {
         let slot = self.slot(stream)?;
         let left = (SPAN - slot.tail.age(self.sequence))
-            .min(u64::from(slot.room))
+            .min(u64::from(slot.free_pages))
             .min(u64::from(budget).min(STRIPE as u64)) as u32;
         let mut moves = core::mem::take(&mut self.moves);
         moves.clear();
@@ -264,7 +264,7 @@ impl<M: Mtd> PageFtl<M> {
             match self.mtd.program(
                 slot.page,
                 &self.mapping.buffer,
-                &slot.tail.tag(Name::Data(lpn).encode(), self.sequence, 0),
+                &slot.tail.tag(PageId::Data(lpn).encode(), self.sequence, 0),
             ) {
                 Ok(()) => {
                     self.advance(stream, slot.page, 1);
@@ -283,16 +283,16 @@ impl<M: Mtd> PageFtl<M> {
         &mut self,
         moved: impl Iterator<Item = (Move, u32)> + Clone,
     ) -> Result<(), BlockError> {
-        for (_, name) in moved.clone() {
-            prefetch(&self.map, name as usize);
+        for (_, id) in moved.clone() {
+            prefetch(&self.map, id as usize);
         }
-        for (m, name) in moved {
-            let entry = match Name::decode(name) {
-                Some(Name::Data(lpn)) => self
+        for (m, id) in moved {
+            let entry = match PageId::decode(id) {
+                Some(PageId::Data(lpn)) => self
                     .map
                     .get_mut(self.stale_tags.carry(m.from.0, m.to.0).unwrap_or(lpn) as usize),
-                Some(Name::Map(index)) => self.mapping.locations.get_mut(index as usize),
-                Some(Name::Record(_)) => self.records.location_mut(m.from.0),
+                Some(PageId::Map(index)) => self.mapping.locations.get_mut(index as usize),
+                Some(PageId::Record(_)) => self.records.location_mut(m.from.0),
                 None => None,
             };
             match entry {

@@ -10,7 +10,7 @@
 //! | bytes | field |
 //! |---|---|
 //! | 0-3 | magic "NLPM" |
-//! | 4-5 | version 2; version 1 is the same without [`RENAMED`] and without records |
+//! | 4-5 | version 2; version 1 is the same without [`REMAPPED`] and without records |
 //! | 6-7 | zero |
 //! | 8-11 | map index; the index after the last map page is the header page, whose entries are listed at [`Header`] |
 //! | 12-15 | count of entries |
@@ -19,7 +19,7 @@
 //! | 28-31 | CRC-32 (IEEE) of bytes 0 to 27 and of the entries |
 //!
 //! An entry is 0 (unmapped), 0xFFFF_FFFF (contents lost to a media error) or the flash page plus
-//! one, with [`RENAMED`] if the page's tag names another logical page.
+//! one, with [`REMAPPED`] if the page's tag names another logical page.
 //!
 //! **Record page** (data of a page of kind remap record): a 32-byte header and `count` pairs of 12
 //! bytes. One remap is one record of one or more pages; it counts once its last page is there, and
@@ -37,7 +37,7 @@
 //! | 28-31 | CRC-32 (IEEE) of bytes 0 to 27 and of the pairs |
 //!
 //! A pair is the logical page that becomes unmapped (bytes 0-3) and the logical page that takes its
-//! place (4-7). Then comes the entry that it takes (8-11, as in a map page, without [`RENAMED`]).
+//! place (4-7). Then comes the entry that it takes (8-11, as in a map page, without [`REMAPPED`]).
 //! Of two pairs of one record with the same logical pages the later one counts.
 
 use crate::tag::{self, Fields, TAG, Tail};
@@ -47,11 +47,11 @@ pub(crate) const MAP_HEADER: usize = 32;
 /// Bytes of a pair in a record page.
 pub(crate) const PAIR: usize = 12;
 /// Flag of an entry on flash: the tag of the page names another logical page, which gave the page
-/// away. Only on arrays of at most [`RENAMED_PAGES_MAX`] pages.
-pub(crate) const RENAMED: u32 = 1 << 31;
+/// away. Only on arrays of at most [`REMAPPED_PAGES_MAX`] pages.
+pub(crate) const REMAPPED: u32 = 1 << 31;
 /// Most pages of an array that offers remaps; on larger ones bit 31 of an entry belongs to the
 /// page.
-pub(crate) const RENAMED_PAGES_MAX: u32 = RENAMED - 2;
+pub(crate) const REMAPPED_PAGES_MAX: u32 = REMAPPED - 2;
 /// Entry of a logical page whose contents are lost.
 pub(crate) const LOST: u32 = u32::MAX;
 /// Sequence numbers of a block span less than this.
@@ -67,27 +67,27 @@ pub(crate) const VERSION: u16 = 2;
 
 /// What a page holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Name {
+pub(crate) enum PageId {
     Data(u32),
     Map(u32),
     /// A part of a remap record.
     Record(u32),
 }
 
-impl Name {
+impl PageId {
     #[inline]
     pub fn encode(self) -> u32 {
         match self {
-            Self::Data(lpn) => tag::name(0, lpn),
-            Self::Map(index) => tag::name(1, index),
-            Self::Record(part) => tag::name(2, part),
+            Self::Data(lpn) => tag::id(0, lpn),
+            Self::Map(index) => tag::id(1, index),
+            Self::Record(part) => tag::id(2, part),
         }
     }
 
     /// None for kinds that this version does not know, erased pages among them.
     #[inline]
     pub fn decode(word: u32) -> Option<Self> {
-        match tag::split_name(word) {
+        match tag::split_id(word) {
             (0, lpn) => Some(Self::Data(lpn)),
             (1, index) => Some(Self::Map(index)),
             (2, part) => Some(Self::Record(part)),
@@ -114,7 +114,7 @@ impl BlockHeader {
 /// A tag read back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag {
-    pub name: Name,
+    pub id: PageId,
     pub sequence: u64,
     pub block: BlockHeader,
 }
@@ -124,7 +124,7 @@ impl Tag {
     pub fn decode(bytes: &[u8; TAG]) -> Option<Self> {
         let fields = Fields::decode(TAG_MAGIC, bytes)?;
         Some(Self {
-            name: Name::decode(fields.name)?,
+            id: PageId::decode(fields.id)?,
             sequence: fields.base + u64::from(fields.sequence),
             block: BlockHeader {
                 base: fields.base,
@@ -349,8 +349,8 @@ mod tests {
             }
         }
         assert_eq!(
-            Name::decode(Name::Record(9).encode()),
-            Some(Name::Record(9))
+            PageId::decode(PageId::Record(9).encode()),
+            Some(PageId::Record(9))
         );
     }
 
@@ -360,12 +360,12 @@ mod tests {
             base: 77 * BASE_UNIT,
             erases: 70_000,
         };
-        let name = Name::Map(5).encode();
-        let tag = header.tail().tag(name, header.base + 1_000_000, 0);
+        let id = PageId::Map(5).encode();
+        let tag = header.tail().tag(id, header.base + 1_000_000, 0);
         let back = Tag::decode(&tag).unwrap();
         assert_eq!(
-            (back.name, back.sequence, back.block.erases),
-            (Name::Map(5), 77 * BASE_UNIT + 1_000_000, 70_000)
+            (back.id, back.sequence, back.block.erases),
+            (PageId::Map(5), 77 * BASE_UNIT + 1_000_000, 70_000)
         );
         assert_eq!(Tag::decode(&[0xff; TAG]), None);
         for bit in 56..120 {

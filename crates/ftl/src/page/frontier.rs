@@ -1,7 +1,7 @@
 //! Where writes go: the open blocks of each stream, and the one way a page is programmed.
 
 use super::blocks::State;
-use super::format::{BlockHeader, Name, SPAN};
+use super::format::{BlockHeader, PageId, SPAN};
 use super::{Collection, PageFtl, SeededBug};
 use crate::Cause;
 use crate::tag::{BASE_UNIT, Tail};
@@ -70,7 +70,7 @@ pub(super) struct Slot {
     pub page: Page,
     pub tail: Tail,
     /// Pages left in its block, this one included.
-    pub room: u32,
+    pub free_pages: u32,
 }
 
 impl<M: Mtd> PageFtl<M> {
@@ -84,7 +84,7 @@ impl<M: Mtd> PageFtl<M> {
             return Ok(Slot {
                 page: Page(lane.block * pages + lane.next),
                 tail: lane.tail,
-                room: lane.end - lane.next,
+                free_pages: lane.end - lane.next,
             });
         }
         self.open(stream)?;
@@ -129,7 +129,7 @@ impl<M: Mtd> PageFtl<M> {
             match self.mtd.program(
                 slot.page,
                 data,
-                &slot.tail.tag(Name::Data(lpn).encode(), self.sequence, 0),
+                &slot.tail.tag(PageId::Data(lpn).encode(), self.sequence, 0),
             ) {
                 Ok(()) => {
                     self.advance(stream, slot.page, 1);
@@ -209,7 +209,7 @@ impl<M: Mtd> PageFtl<M> {
         Ok(())
     }
 
-    /// Gives the turn to a lane of the stream that has room, if the pool has one block left, which
+    /// Gives the turn to a lane of the stream that has free pages, if the pool has one block left, which
     /// the map may need.
     fn share_lane(&mut self, stream: Stream) -> bool {
         if self.options.collection == Collection::Whole || self.blocks.free() > 1 {

@@ -1,7 +1,7 @@
 //! The map on flash: one map page after another, in turn, and those of forgotten pages before
 //! anything depends on them.
 
-use super::format::{self, Header, Name, encode_map, entries_per_page};
+use super::format::{self, Header, PageId, encode_map, entries_per_page};
 use super::frontier::Stream;
 use super::{PageFtl, SeededBug};
 use crate::Cause;
@@ -129,7 +129,7 @@ impl<M: Mtd> PageFtl<M> {
             match self.mtd.program(
                 slot.page,
                 &self.mapping.buffer,
-                &slot.tail.tag(Name::Map(index).encode(), self.sequence, 0),
+                &slot.tail.tag(PageId::Map(index).encode(), self.sequence, 0),
             ) {
                 Ok(()) => {
                     self.mapping.written[index as usize] = self.sequence;

@@ -1,4 +1,4 @@
-//! From pairs of sectors to pairs of logical pages: what a remap may ask for.
+//! Checks a remap, and turns its pairs of sectors into pairs of logical pages.
 //!
 //! Pairs may come in any order. Those of the sectors of one logical page must move it as a whole,
 //! sector by sector in step: a page cannot be shared.

@@ -10,7 +10,7 @@
 //! wait is limited, so that collection keeps its space: beyond that the map pages that the oldest
 //! waits for are written before their turn.
 
-use super::format::{LOST, Name, Pair, RecordPart, encode_record, pairs_per_page};
+use super::format::{LOST, PageId, Pair, RecordPart, encode_record, pairs_per_page};
 use super::frontier::{Slot, Stream};
 use super::pairs::{RemapError, whole_pages};
 use super::records::Record;
@@ -223,7 +223,7 @@ impl<M: Mtd> PageFtl<M> {
             &self.mapping.buffer,
             &slot
                 .tail
-                .tag(Name::Record(place.part).encode(), self.sequence, 0),
+                .tag(PageId::Record(place.part).encode(), self.sequence, 0),
         )?;
         self.advance(Stream::Map, slot.page, 1);
         self.tally.of(Cause::Mapping).programs += 1;

@@ -1,7 +1,7 @@
 //! What happened after the map pages were written, again and in order: data that was programmed,
 //! remaps that were committed.
 
-use super::format::{LOST, Name, Pair, RENAMED, RecordPart, decode_record};
+use super::format::{LOST, PageId, Pair, REMAPPED, RecordPart, decode_record};
 use super::records::{Record, RecordPage};
 use super::survey::{MapPages, Reader, Survey};
 use super::{PageFtl, SeededBug};
@@ -138,7 +138,7 @@ impl<M: Mtd> PageFtl<M> {
             self.tally.of(Cause::Attach).oob_reads += counts.oob_reads;
             for (page, tag) in tags {
                 self.sequence = self.sequence.max(tag.sequence + 1);
-                if let Name::Data(lpn) = tag.name
+                if let PageId::Data(lpn) = tag.id
                     && lpn < self.map.len() as u32
                     && tag.sequence >= self.mapping.written[(lpn / self.mapping.per_page) as usize]
                 {
@@ -166,7 +166,7 @@ impl<M: Mtd> PageFtl<M> {
                 let renamed = if pair.entry == 0 || pair.entry == LOST {
                     0
                 } else {
-                    RENAMED
+                    REMAPPED
                 };
                 self.map[pair.to as usize] = pair.entry | renamed;
             }

@@ -6,7 +6,7 @@
 //!
 //! *Memory.* None before the first remap; from then on 4 bytes a flash page.
 
-use super::format::{LOST, RENAMED, RENAMED_PAGES_MAX};
+use super::format::{LOST, REMAPPED, REMAPPED_PAGES_MAX};
 use alloc::{vec, vec::Vec};
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl StaleTags {
 
     /// Whether entries on flash have space for the flag.
     pub fn offered(&self) -> bool {
-        self.pages <= RENAMED_PAGES_MAX
+        self.pages <= REMAPPED_PAGES_MAX
     }
 
     /// The page is now that of `lpn`, whatever its tag says.
@@ -87,14 +87,14 @@ impl StaleTags {
         {
             entry
         } else {
-            entry | RENAMED
+            entry | REMAPPED
         }
     }
 
     /// An entry read from flash without its flag, and whether it had it.
     pub fn strip(&self, entry: u32) -> (u32, bool) {
         if self.offered() && entry != LOST {
-            (entry & !RENAMED, entry & RENAMED != 0)
+            (entry & !REMAPPED, entry & REMAPPED != 0)
         } else {
             (entry, false)
         }
@@ -121,10 +121,10 @@ mod tests {
         assert_eq!(tags.among(64, !(1 << 63)), 1 << 6);
         assert_eq!(
             [0, 70, 71, LOST].map(|entry| tags.flag(entry)),
-            [0, 70, 71 | RENAMED, LOST]
+            [0, 70, 71 | REMAPPED, LOST]
         );
         assert_eq!(
-            [71 | RENAMED, 71, LOST].map(|entry| tags.strip(entry)),
+            [71 | REMAPPED, 71, LOST].map(|entry| tags.strip(entry)),
             [(71, true), (71, false), (LOST, false)]
         );
         tags.forget(64, 32);
@@ -133,8 +133,8 @@ mod tests {
 
     #[test]
     fn a_page_number_that_needs_the_bit_of_the_flag_keeps_it() {
-        let tags = StaleTags::new(RENAMED_PAGES_MAX + 1);
-        assert!(!tags.offered() && StaleTags::new(RENAMED_PAGES_MAX).offered());
-        assert_eq!(tags.strip(RENAMED | 5), (RENAMED | 5, false));
+        let tags = StaleTags::new(REMAPPED_PAGES_MAX + 1);
+        assert!(!tags.offered() && StaleTags::new(REMAPPED_PAGES_MAX).offered());
+        assert_eq!(tags.strip(REMAPPED | 5), (REMAPPED | 5, false));
     }
 }

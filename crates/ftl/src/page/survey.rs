@@ -2,7 +2,7 @@
 //!
 //! *Knows nothing of* what an attach makes of it.
 
-use super::format::{Name, Tag};
+use super::format::{PageId, Tag};
 use crate::CauseCounts;
 use crate::tag::TAG;
 use alloc::vec::Vec;
@@ -81,7 +81,7 @@ impl<M: Mtd> Reader<'_, M> {
                 Found::Unreadable => {}
                 Found::Tag(tag) => {
                     survey.erases = tag.block.erases;
-                    survey.mapping = Some(!matches!(tag.name, Name::Data(_)));
+                    survey.mapping = Some(!matches!(tag.id, PageId::Data(_)));
                     break;
                 }
             }
@@ -124,10 +124,10 @@ pub(super) fn find_map_pages<M: Mtd>(
     let mut found = MapPages::default();
     for survey in surveys.iter().filter(|s| s.mapping == Some(true)) {
         for (page, tag) in reader.tags(survey.block)? {
-            match tag.name {
-                Name::Map(index) => found.maps.push((index, tag.sequence, page)),
-                Name::Record(_) => found.records.push((tag.sequence, page)),
-                Name::Data(_) => {}
+            match tag.id {
+                PageId::Map(index) => found.maps.push((index, tag.sequence, page)),
+                PageId::Record(_) => found.records.push((tag.sequence, page)),
+                PageId::Data(_) => {}
             }
         }
     }

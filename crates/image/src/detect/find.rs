@@ -63,12 +63,12 @@ fn or_plain(shape: Shape, scored: &[Scored]) -> Result<Shape, Unclear> {
 
 /// The pages with spare bytes that are tried.
 fn pairs(hints: &Hints) -> Vec<(u32, u32)> {
-    let told = hints.page.zip(hints.oob);
-    let told = told.filter(|(page, oob)| {
+    let given = hints.page.zip(hints.oob);
+    let given = given.filter(|(page, oob)| {
         page.is_power_of_two() && (256..=65_536).contains(page) && *oob > 0 && oob <= page
     });
     let table = SPARES.iter().copied();
-    let mut pairs: Vec<_> = table.chain(told).collect();
+    let mut pairs: Vec<_> = table.chain(given).collect();
     pairs.retain(|(page, oob)| {
         hints.page.is_none_or(|hint| hint == *page) && hints.oob.is_none_or(|hint| hint == *oob)
     });

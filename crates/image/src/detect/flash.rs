@@ -49,9 +49,9 @@ pub fn ubi(
     let page = page_of(first, shape, hints);
     let (count, log) = device(data, counters);
     let own = &counters[..count];
-    let told = hints.block.map(u64::from);
+    let given = hints.block.map(u64::from);
     let found = distance(own.iter().map(|one| one.at));
-    let block = told
+    let block = given
         .or(found)
         .unwrap_or_else(|| lone(data.len() - first.at));
     let on_flash = OnFlash {
@@ -61,7 +61,7 @@ pub fn ubi(
         },
         page,
         block,
-        certain: told.is_some() || found.is_some(),
+        certain: given.is_some() || found.is_some(),
         from: first.at,
         to: (own[count - 1].at + block).min(data.len()),
     };

@@ -1,4 +1,4 @@
-//! Android's boot images and sparse images.
+//! Recognises Android's boot images and sparse images.
 
 use super::{Format, Known, Sign, View};
 use crate::words::counted;

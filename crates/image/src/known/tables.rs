@@ -51,7 +51,7 @@ fn gpt_of(view: &mut View<'_>, sector: u64) -> Option<Known> {
         name: "GPT",
         len: table.checked_add(bytes.max(sector)),
         says: format!(
-            "GPT, sectors of {sector} bytes, room for {}{state}",
+            "GPT, sectors of {sector} bytes, up to {}{state}",
             counted(count, "entry")
         ),
         proven: is_whole && entries == Some(expected),

@@ -153,7 +153,7 @@ const MADE: &[Made] = made! {
         by "util-linux" "mkfs.minix": "truncate -s 9M image\nmkfs.minix -2 -n 30 image"
     "Minix" File false "Minix version 3, names of 60 bytes"
         by "util-linux" "mkfs.minix": "truncate -s 9M image\nmkfs.minix -3 image"
-    "GPT" Is(34 * 512) true "GPT, sectors of 512 bytes, room for 128 entries"
+    "GPT" Is(34 * 512) true "GPT, sectors of 512 bytes, up to 128 entries"
         by "gdisk" "sgdisk": "truncate -s 8M image\nsgdisk -n 1:2048:4095 image"
     "MBR" Is(512) false "types of its partitions: 0c, 83"
         by "fdisk" "sfdisk": "truncate -s 8M image\nprintf '2048,2048,c\n4096,,83\n' | sfdisk image"
@@ -192,7 +192,8 @@ impl Made {
         shell.args(["-e", "-c", self.script]).current_dir(dir);
         let shell = shell.env("PATH", format!("{path}:/usr/sbin:/sbin"));
         let output = shell.env("LC_ALL", "C.UTF-8").output().unwrap();
-        let (script, status) = (self.script, output.status);
+        let script = self.script;
+        let status = output.status;
         assert!(status.success(), "{script}: {status}\n{}", printed(&output));
         dir.join("image")
     }
@@ -210,12 +211,12 @@ fn inside(image: &mut dyn Backing, before: usize) -> Vec<u8> {
 fn wrong(made: &Made, image: &mut dyn Backing) -> Option<String> {
     let file = image.len();
     let found = recognise(image, 0);
-    let told = format!(
+    let report = format!(
         "{}\n{found:?}, {:?} of a file of {file}",
         made.script, made.len
     );
     let Some(found) = found else {
-        return Some(told);
+        return Some(report);
     };
     let is_long = match made.len {
         Len::File => found.len == Some(file),
@@ -225,7 +226,7 @@ fn wrong(made: &Made, image: &mut dyn Backing) -> Option<String> {
     };
     let is_named = found.name == made.name && found.says.contains(made.says);
     let is_right = is_long && is_named && found.proven == made.proven;
-    (!is_right).then_some(told)
+    (!is_right).then_some(report)
 }
 
 #[test]

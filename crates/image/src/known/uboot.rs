@@ -1,4 +1,4 @@
-//! What U-Boot boots: legacy images and device trees with what they may hold.
+//! Recognises images that U-Boot boots: legacy images, and device trees with what they may hold.
 
 use super::{Format, Known, Sign, View, date};
 use crate::fdt::{Fdt, Step};

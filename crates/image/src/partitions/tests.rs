@@ -39,7 +39,7 @@ fn one(name: &str, at: u64, len: u64, read_only: bool) -> Partition {
 }
 
 /// The words of an error.
-fn told<T: fmt::Debug>(result: Result<T>) -> String {
+fn message<T: fmt::Debug>(result: Result<T>) -> String {
     result.unwrap_err().to_string()
 }
 
@@ -47,7 +47,7 @@ fn told<T: fmt::Debug>(result: Result<T>) -> String {
 fn a_string_for_the_kernel_is_read_with_every_part_of_its_grammar() {
     let text = "mtdparts=spi0.0:256k(boot)ro,64K@0x40000(env)lk,,";
     assert_eq!(
-        told(mtdparts_of(text, None, MIB)),
+        message(mtdparts_of(text, None, MIB)),
         "mtdparts, character 48: found \",\", expected a number, such as 512k or 0x20000"
     );
     let text = "console=ttyS0,115200 mtdparts=spi0.0:256k(boot)ro,64K@0x40000(env)lk,\
@@ -66,11 +66,11 @@ fn a_string_for_the_kernel_is_read_with_every_part_of_its_grammar() {
         expected
     );
     assert_eq!(
-        told(mtdparts_of(text, None, MIB)),
+        message(mtdparts_of(text, None, MIB)),
         "mtdparts, character 30: found devices spi0.0, brcm:nand.0, expected the name of one of them"
     );
     assert_eq!(
-        told(mtdparts_of(text, Some("nand"), MIB)),
+        message(mtdparts_of(text, Some("nand"), MIB)),
         "mtdparts, character 30: found devices spi0.0, brcm:nand.0, expected one named nand"
     );
 }
@@ -129,8 +129,8 @@ fn a_wrong_string_is_refused_at_its_character() {
         ),
     ];
     for (text, expected) in cases {
-        let told = told(mtdparts_of(text, None, MIB));
-        assert!(told.contains(expected), "{text}: {told}");
+        let message = message(mtdparts_of(text, None, MIB));
+        assert!(message.contains(expected), "{text}: {message}");
     }
 }
 
@@ -170,9 +170,9 @@ proptest! {
     fn every_layout_that_is_written_is_read_back((text, expected) in layouts()) {
         let len = expected.last().unwrap().end();
         prop_assert_eq!(mtdparts_of(&text, Some("dev:0"), len).unwrap(), expected);
-        let told = told(mtdparts_of(&text, Some("dev:0"), len - 1));
+        let message = message(mtdparts_of(&text, Some("dev:0"), len - 1));
         let expected = format!("an end at byte {} or before", len - 1);
-        prop_assert!(told.contains(&expected));
+        prop_assert!(message.contains(&expected));
     }
 
     #[test]
@@ -219,7 +219,7 @@ fn primary_and_logical_partitions_of_sfdisk_are_read() {
     let len = 30 * MIB;
     image.truncate(len as usize);
     assert_eq!(
-        told(mbr(&mut image)),
+        message(mbr(&mut image)),
         format!(
             "MBR, byte 478: found p3 (bytes {} to {}), expected an end at byte {len} or before",
             24 * MIB,
@@ -294,8 +294,8 @@ fn a_chain_that_comes_back_or_leaves_its_partition_is_refused() {
         ),
     ];
     for (records, expected) in cases {
-        let told = told(mbr(&mut disk(&records)));
-        assert!(told.contains(expected), "{told}\nexpected {expected}");
+        let message = message(mbr(&mut disk(&records)));
+        assert!(message.contains(expected), "{message}\nexpected {expected}");
     }
     let long: Vec<(usize, [u8; 512])> = (0..200)
         .map(|link| {
@@ -306,8 +306,8 @@ fn a_chain_that_comes_back_or_leaves_its_partition_is_refused() {
         })
         .chain([(0, record(&[(5, 100, 1900)]))])
         .collect();
-    let told = told(mbr(&mut disk(&long)));
-    assert!(told.contains("at most 100 records"), "{told}");
+    let message = message(mbr(&mut disk(&long)));
+    assert!(message.contains("at most 100 records"), "{message}");
 }
 
 /// Two partitions, with names of other scripts.
@@ -345,7 +345,7 @@ fn a_table_of_sgdisk_is_read_from_either_copy() {
     assert!(found.troubles[0].starts_with("the backup is damaged: GPT, byte 5242368"));
     image.truncate(7 << 19);
     assert_eq!(
-        told(gpt(&mut image)),
+        message(gpt(&mut image)),
         "GPT, byte 1280: found p3 (bytes 3145728 to 4194304), expected an end at byte 3670016 or before"
     );
 }
@@ -405,11 +405,14 @@ fn a_forged_table_with_right_checksums_is_refused_at_its_byte() {
         ),
     ];
     for (change, expected) in cases {
-        let told = told(gpt(&mut forged(&image, change)));
+        let message = message(gpt(&mut forged(&image, change)));
         let expected = expected.replace("2048 to", "34 to");
-        assert!(told.contains(&expected), "{told}\nexpected {expected}");
+        assert!(
+            message.contains(&expected),
+            "{message}\nexpected {expected}"
+        );
     }
-    assert!(told(gpt(&mut vec![])).starts_with("GPT, byte 512: found 512 bytes at offset 512"));
+    assert!(message(gpt(&mut vec![])).starts_with("GPT, byte 512: found 512 bytes at offset 512"));
 }
 
 #[test]
@@ -481,18 +484,18 @@ fn fixed_partitions_of_a_device_tree_are_read_for_their_device() {
     let of_both =
         "device tree, byte 0: found partitions of /soc/spi@1000/flash@0, /soc/nand@2000, expected";
     assert_eq!(
-        told(device_tree(&mut image, 4096, None, MIB)),
+        message(device_tree(&mut image, 4096, None, MIB)),
         format!("{of_both} the name of one of them")
     );
     assert_eq!(
-        told(device_tree(&mut image, 4096, Some("nor"), MIB)),
+        message(device_tree(&mut image, 4096, Some("nor"), MIB)),
         format!("{of_both} one device named nor")
     );
     assert!(
-        told(device_tree(&mut image, 4096, Some("flash@0"), MIB - 1))
+        message(device_tree(&mut image, 4096, Some("flash@0"), MIB - 1))
             .contains("found firmware (bytes 327680 to 1048576), expected an end at byte 1048575")
     );
-    assert!(told(device_tree(&mut image, 4092, None, MIB)).contains("found 0xffffffff"));
+    assert!(message(device_tree(&mut image, 4092, None, MIB)).contains("found 0xffffffff"));
 }
 
 #[test]

@@ -159,7 +159,7 @@ fn tree(scratch: &Path) -> Tree {
             Data::whole(path, contents.len() as u64),
         );
     }
-    tree.settle().unwrap();
+    tree.normalize().unwrap();
     tree
 }
 

@@ -29,7 +29,7 @@ fn the_log_of_f2fs_has_former_versions_of_a_file() {
     let scratch = tempfile::tempdir().unwrap();
     let image = scratch.path().join("image");
     let mut tree = Tree::default();
-    tree.settle().unwrap();
+    tree.normalize().unwrap();
     let format = Format::F2fs(nandlab_f2fs::Format::default());
     make(
         tree,
@@ -117,7 +117,7 @@ fn a_deleted_file_of_ext2_comes_back_and_none_of_ext3() {
             },
             Data::whole(scratch.path().join("data"), data.len() as u64),
         );
-        tree.settle().unwrap();
+        tree.normalize().unwrap();
         common::made(
             &tree,
             Format::Ext(nandlab_ext::Format {

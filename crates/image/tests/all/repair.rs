@@ -185,7 +185,7 @@ fn a_file_of_f2fs_that_has_lost_its_name_gets_one() {
         },
         Data::default(),
     );
-    tree.settle().unwrap();
+    tree.normalize().unwrap();
     made(
         &tree,
         Format::F2fs(nandlab_f2fs::Format::default()),

@@ -111,7 +111,7 @@ fn the_same_tree_makes_the_same_image_whatever_its_order_and_the_threads() {
         let tree = tree(scratch.path(), false);
         let mut other = tree.clone();
         other.entries.reverse();
-        other.settle().unwrap();
+        other.normalize().unwrap();
         let images = [(&tree, 1), (&other, 3)].map(|(tree, threads)| {
             let image = scratch.path().join(format!("{threads}"));
             made(tree, format.clone(), &image, threads);
@@ -178,7 +178,7 @@ fn fat_gives_back_what_it_can_hold() {
             && text(entry)
             && entry.xattrs.is_empty()
     });
-    tree.settle().unwrap();
+    tree.normalize().unwrap();
     let image = scratch.path().join("fat");
     made(
         &tree,

@@ -2,12 +2,12 @@
 //! failures.
 
 use crate::common::{archive, bytes, formats, made, tree};
-use nandlab_image::crew::Helpers;
 use nandlab_image::dir_out::DirOut;
 use nandlab_image::sink::{Bytes, Fill, Sink};
 use nandlab_image::tree::{Data, Entry, Node, Tree};
 use nandlab_image::volume::{Access, Opening, Volume};
 use nandlab_image::walk::Losses;
+use nandlab_image::workers::Helpers;
 use nandlab_image::{ImageError, dir_in};
 use rustix::fs::{Mode, OFlags, mkdirat, openat};
 use std::fs;
@@ -20,11 +20,16 @@ use std::thread;
 use std::time::Duration;
 
 /// So many threads, and whether these read all contents.
-const CREWS: [(usize, bool); 5] = [(0, true), (1, true), (3, true), (1, false), (3, false)];
+const WORKERS: [(usize, bool); 5] = [(0, true), (1, true), (3, true), (1, false), (3, false)];
 
-fn take(image: &Path, to: &Path, crew: (usize, bool), salvage: bool) -> Result<Losses, ImageError> {
+fn take(
+    image: &Path,
+    to: &Path,
+    workers: (usize, bool),
+    salvage: bool,
+) -> Result<Losses, ImageError> {
     let mut sink = DirOut::new(to)?;
-    let mut losses = pour(image, &mut sink, crew, salvage)?;
+    let mut losses = pour(image, &mut sink, workers, salvage)?;
     losses.merge(sink.losses);
     Ok(losses)
 }
@@ -98,11 +103,11 @@ fn extraction_into_a_full_file_system_ends_with_its_message_on_any_number_of_thr
         };
         tree.push(entry, Data::whole(contents.clone(), 3_000_000));
     }
-    tree.settle().unwrap();
+    tree.normalize().unwrap();
     let (_, ext3) = formats().remove(2);
     made(&tree, ext3, &image, 2);
     for room in [0, 1 << 20, 8 << 20, 40 << 20, 77_000_000] {
-        for crew in [0, 1, 2, 4]
+        for workers in [0, 1, 2, 4]
             .into_iter()
             .flat_map(|n| [(n, true), (n, false)])
         {
@@ -110,15 +115,15 @@ fn extraction_into_a_full_file_system_ends_with_its_message_on_any_number_of_thr
             let (reported, outcome) = mpsc::channel();
             thread::spawn(move || {
                 let mut sink = Small(Arc::new(AtomicU64::new(room)));
-                reported.send(pour(&image, &mut sink, crew, false).map_err(|e| e.to_string()))
+                reported.send(pour(&image, &mut sink, workers, false).map_err(|e| e.to_string()))
             });
             let error = outcome
                 .recv_timeout(Duration::from_secs(60))
-                .unwrap_or_else(|_| panic!("{crew:?} with {room} bytes hangs"))
+                .unwrap_or_else(|_| panic!("{workers:?} with {room} bytes hangs"))
                 .unwrap_err();
             assert_eq!(
                 error, "target: no storage space",
-                "{crew:?} with {room} bytes"
+                "{workers:?} with {room} bytes"
             );
         }
     }
@@ -130,9 +135,9 @@ fn the_number_of_threads_changes_nothing_that_is_taken_out() {
         let scratch = tempfile::tempdir().unwrap();
         let image = scratch.path().join(name);
         made(&tree(scratch.path(), false), format, &image, 2);
-        let taken = CREWS.map(|crew| {
-            let dir = scratch.path().join(format!("{crew:?}"));
-            let losses = take(&image, &dir, crew, false).unwrap();
+        let taken = WORKERS.map(|workers| {
+            let dir = scratch.path().join(format!("{workers:?}"));
+            let losses = take(&image, &dir, workers, false).unwrap();
             (archive(&dir_in::read(&dir).unwrap()), losses)
         });
         assert!(taken.iter().all(|other| *other == taken[0]), "{name}");
@@ -162,16 +167,16 @@ fn the_first_failure_counts_and_losses_come_in_the_order_of_the_paths() {
         bytes[inode + 360..inode + 500].fill(0xEE);
     }
     fs::write(&image, bytes).unwrap();
-    let outcome = |crew, salvage| {
-        let dir = scratch.path().join(format!("{crew:?} {salvage}"));
-        take(&image, &dir, crew, salvage).map_err(|error| error.to_string())
+    let outcome = |workers, salvage| {
+        let dir = scratch.path().join(format!("{workers:?} {salvage}"));
+        take(&image, &dir, workers, salvage).map_err(|error| error.to_string())
     };
-    let failures = CREWS.map(|crew| outcome(crew, false).unwrap_err());
+    let failures = WORKERS.map(|workers| outcome(workers, false).unwrap_err());
     assert!(
         failures[0].contains("of 300001") && failures.iter().all(|other| *other == failures[0]),
         "{failures:?}"
     );
-    let losses = CREWS.map(|crew| outcome(crew, true).unwrap());
+    let losses = WORKERS.map(|workers| outcome(workers, true).unwrap());
     assert!(
         losses[0].list.len() >= 3 && losses.iter().all(|other| *other == losses[0]),
         "{losses:?}"

@@ -345,10 +345,10 @@ fn judge_in_place(story: &Story, disk: &mut Ram, block: u64, since: usize, tid: 
         .iter()
         .filter(|write| write.block == block)
         .collect();
-    let settled = writes
+    let durable = writes
         .iter()
         .rposition(|write| write.before.is_some_and(|before| !tid.is_before(before)));
-    let Some(settled) = settled else {
+    let Some(durable) = durable else {
         assert!(
             story.mode == Mode::Writeback,
             "{id}: block {block} was given out by {tid}, its data not"
@@ -356,7 +356,7 @@ fn judge_in_place(story: &Story, disk: &mut Ram, block: u64, since: usize, tid: 
         return;
     };
     for (sector, found) in read(disk, block).chunks(512).enumerate() {
-        let mut allowed = writes[settled..]
+        let mut allowed = writes[durable..]
             .iter()
             .map(|write| &write.data[sector * 512..][..512]);
         assert!(

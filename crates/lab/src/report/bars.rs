@@ -95,8 +95,8 @@ fn row(bar: &Bar, keys: &[String], y: f64, total: f64, whole: f64) -> Vec<Elemen
                 .children(fill(at, x, y, width, THICK)),
         );
         let named = shorten(&format!("{key} {share}"), 40);
-        let room = |text: &str| text.chars().count() as f64 * 6.9 + 10.0 <= width;
-        if let Some(text) = [named, share].into_iter().find(|text| room(text)) {
+        let fits = |text: &str| text.chars().count() as f64 * 6.9 + 10.0 <= width;
+        if let Some(text) = [named, share].into_iter().find(|text| fits(text)) {
             marks.push(label(x + width / 2.0, middle, "middle part", &text));
         }
         x += width;

@@ -131,9 +131,9 @@ impl PatternDescription {
         sector: u64,
         seed: u64,
     ) -> Result<(Pattern, Decided), DescriptionError> {
-        let room = bytes.saturating_sub(self.spec.offset);
-        let size = self.size.unwrap_or(room - room % 512);
-        if size > room {
+        let available = bytes.saturating_sub(self.spec.offset);
+        let size = self.size.unwrap_or(available - available % 512);
+        if size > available {
             let found = Size(size).write();
             let key = if self.size.is_some() {
                 "size"
@@ -144,7 +144,7 @@ impl PatternDescription {
                 key,
                 &found,
                 &format!(
-                    "at most {room} bytes, which the device of {bytes} has from the offset on"
+                    "at most {available} bytes, which the device of {bytes} has from the offset on"
                 ),
             ));
         }

@@ -113,14 +113,11 @@ impl TraceDescription {
 /// Which disks of a trace, and where they go.
 fn trace_units(section: &mut Section) -> Result<Units, DescriptionError> {
     if let Some(unit) = section.given::<String>("unit")? {
-        section.inapplicable(
-            &["units", "stack"],
-            "that workload.unit is not given as well",
-        )?;
+        section.conflicting(&["units", "stack"], "unit")?;
         return Ok(Units::Only(unit));
     }
     if let Some(list) = section.given::<Vec<String>>("stack")? {
-        section.inapplicable(&["units"], "that workload.stack is not given as well")?;
+        section.conflicting(&["units"], "stack")?;
         let unit = |text: &String| {
             let (name, size) = text.rsplit_once('=')?;
             Some(Unit {
@@ -186,7 +183,7 @@ mod tests {
             ),
             (
                 "file = \"t\"\nunit = \"a\"\nunits = \"single\"",
-                "workload.units: has no effect",
+                "workload.units: conflicts with ",
             ),
             (
                 "file = \"t\"\nunits = \"all\"",

@@ -14,10 +14,14 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 fn failed(path: &[u8], error: Errno) -> ImageError {
+    let why = match error {
+        Errno::Invalid => "expected a name and attributes that the format can hold",
+        _ => "",
+    };
     ImageError::Call {
         path: Shown::path(path.strip_prefix(b"/").unwrap_or(path)),
         error,
-        why: String::new(),
+        why: why.into(),
     }
 }
 

@@ -234,7 +234,7 @@ impl Args {
     fn tree(&self) -> Result<Tree, Failure> {
         let Some(source) = &self.source else {
             let mut tree = Tree::default();
-            tree.settle()?;
+            tree.normalize()?;
             return Ok(tree);
         };
         Ok(source::read(

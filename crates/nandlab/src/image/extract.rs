@@ -4,7 +4,6 @@ use super::options::{Image, bar, bytes, json, tell};
 use crate::failure::{Failure, Status};
 use crate::output::{distinct, note, print};
 use nandlab_image::ImageError;
-use nandlab_image::crew::Helpers;
 use nandlab_image::dir_out::DirOut;
 use nandlab_image::left_out::known_losses;
 use nandlab_image::locate::bytes_of_range;
@@ -16,6 +15,7 @@ use nandlab_image::tar_out::TarOut;
 use nandlab_image::volume::{Access, Mounted, Opening, Volume};
 use nandlab_image::walk::Losses;
 use nandlab_image::words::counted;
+use nandlab_image::workers::Helpers;
 use nandlab_scratch::beside;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -230,8 +230,11 @@ impl Args {
         let losses = std::mem::take(&mut walk.losses);
         report.losses.merge(losses);
         bar.finish_and_clear();
-        if let Some(lack) = volume.lack.filter(|_| outcome.is_err() && !self.salvage) {
-            note(format_args!("{lack}; --salvage takes what is left"));
+        if let Some(truncation) = volume
+            .truncation
+            .filter(|_| outcome.is_err() && !self.salvage)
+        {
+            note(format_args!("{truncation}; --salvage takes what is left"));
         }
         outcome.map_err(|error| volume.explain(error).into())
     }

@@ -3,7 +3,7 @@
 use super::options::{Image, json};
 use crate::failure::{Failure, Status};
 use crate::output::print;
-use nandlab_image::Lack;
+use nandlab_image::Truncation;
 use nandlab_image::locate::{locate_surveyed, survey};
 use nandlab_image::place::Place;
 use nandlab_image::ranges::{Content, Range, RangeReport, Ranges};
@@ -34,7 +34,8 @@ struct About<'a> {
     layers: &'a [Layer],
     space: Option<Space>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    lack: Option<Lack>,
+    #[serde(rename = "lack")]
+    truncation: Option<Truncation>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unrecovered: Option<&'a str>,
 }
@@ -62,7 +63,7 @@ impl Info {
                 ranges: ranges.list.iter().map(Range::report).collect(),
                 layers: &volume.layers,
                 space,
-                lack: volume.lack,
+                truncation: volume.truncation,
                 unrecovered: volume.unrecovered.as_deref(),
             })?;
             return Ok(Status::Done);
@@ -75,8 +76,8 @@ impl Info {
         if let Some(space) = space {
             text += &format!("{} bytes for contents, {} free\n", space.bytes, space.free);
         }
-        if let Some(lack) = &volume.lack {
-            text += &format!("{lack}\n");
+        if let Some(truncation) = &volume.truncation {
+            text += &format!("{truncation}\n");
         }
         if let Some(why) = &volume.unrecovered {
             text += &format!("its journal cannot be recovered: {why}\n");
@@ -100,7 +101,7 @@ impl Info {
                 ranges: ranges.list.iter().map(Range::report).collect(),
                 layers: &[],
                 space: None,
-                lack: None,
+                truncation: None,
                 unrecovered: None,
             })?;
         } else {

@@ -164,7 +164,7 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
     }
 
     /// Returns the number of queued elements.
-    pub fn waiting(&self) -> usize {
+    pub fn queued(&self) -> usize {
         self.flash_bh.len()
     }
 
@@ -352,9 +352,9 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
             return Ok(false);
         };
         let statfs = self.fs.statfs()?;
-        let room = statfs.available.saturating_mul(statfs.block_bytes.into());
+        let space = statfs.available.saturating_mul(statfs.block_bytes.into());
         // Space for nodes' heads and the file system's own needs.
-        Ok(room / 2
+        Ok(space / 2
             >= self
                 .flash_bh
                 .bytes()
@@ -589,10 +589,10 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
 
     fn statfs(&mut self) -> Result<StatFs, Errno> {
         let statfs = self.fs.statfs()?;
-        let waiting = self.flash_bh.bytes() / u64::from(statfs.block_bytes.max(1));
+        let queued = self.flash_bh.bytes() / u64::from(statfs.block_bytes.max(1));
         Ok(StatFs {
-            free: statfs.free.saturating_sub(waiting),
-            available: statfs.available.saturating_sub(waiting),
+            free: statfs.free.saturating_sub(queued),
+            available: statfs.available.saturating_sub(queued),
             ..statfs
         })
     }

@@ -74,7 +74,7 @@ fn any_calls_give_the_answers_of_the_file_system_behind() {
         fs.sync().unwrap();
         assert_eq!(
             (
-                fs.waiting(),
+                fs.queued(),
                 fs.ahead.len(),
                 fs.kept.len(),
                 fs.nameless.len()
@@ -114,7 +114,7 @@ fn a_write_is_seen_at_once_and_reaches_the_file_system_when_the_timer_fires() {
         (
             fs.getattr(ino).unwrap().size,
             size_behind(&mut fs, ino),
-            fs.waiting()
+            fs.queued()
         ),
         (10_100, 0, 2)
     );
@@ -123,7 +123,7 @@ fn a_write_is_seen_at_once_and_reaches_the_file_system_when_the_timer_fires() {
     watch.set(later(NOW, SECOND));
     fs.work(watch.get()).unwrap();
     assert_eq!(
-        (size_behind(&mut fs, ino), fs.waiting(), fs.due()),
+        (size_behind(&mut fs, ino), fs.queued(), fs.due()),
         (10_100, 0, None)
     );
 }
@@ -142,7 +142,7 @@ fn elements_that_continue_each_other_are_merged_up_to_an_erase_block() {
                 Ok(1024)
             )
         });
-        assert_eq!(fs.waiting(), 64, "four of them are in a page");
+        assert_eq!(fs.queued(), 64, "four of them are in a page");
         fs.sync().unwrap();
         assert_eq!(fs.tally().writes, writes, "{merge_bytes}");
     }
@@ -157,11 +157,11 @@ fn a_pass_ends_at_its_threshold_or_with_its_slice() {
     let ino = file(&mut fs, "f");
     (0..20).for_each(|page| assert_eq!(fs.write(ino, page * PAGE, &[1; 4096], NOW), Ok(4096)));
     fs.fflush(NOW);
-    assert_eq!((fs.waiting(), fs.timer), (15, Some(later(NOW, SECOND))));
+    assert_eq!((fs.queued(), fs.timer), (15, Some(later(NOW, SECOND))));
     // The clock says that the first write took all of it.
     watch.set(later(NOW, SECOND));
     fs.fflush(NOW);
-    assert_eq!(fs.waiting(), 14);
+    assert_eq!(fs.queued(), 14);
 }
 
 #[test]
@@ -182,10 +182,10 @@ fn passes_come_sooner_and_a_writer_waits_when_memory_fills() {
         [soonest[6], soonest[7], soonest[11]],
         [1, 4, 16].map(|times| later(NOW, SECOND / times))
     );
-    assert_eq!((fs.waiting(), fs.tally().writers), (16, 0));
+    assert_eq!((fs.queued(), fs.tally().writers), (16, 0));
     fs.write(ino, 16 * PAGE, &[1; 4096], NOW).unwrap();
     assert_eq!(
-        (fs.waiting(), fs.tally().writers),
+        (fs.queued(), fs.tally().writers),
         (1, 16),
         "the writer found it full and wrote all of it"
     );
@@ -205,7 +205,7 @@ fn an_fsync_writes_its_files_own_elements_and_no_others() {
         (
             size_behind(&mut fs, a),
             size_behind(&mut fs, b),
-            fs.waiting()
+            fs.queued()
         ),
         (0, 3 * PAGE, 3)
     );
@@ -252,7 +252,7 @@ fn what_is_cut_off_or_removed_is_never_written() {
     fs.forget(ino, 1);
     fs.unlink(Ino::ROOT, b"f", NOW).unwrap();
     assert_eq!(
-        (fs.waiting(), fs.tally().writes, fs.kept.len()),
+        (fs.queued(), fs.tally().writes, fs.kept.len()),
         (0, before, 0)
     );
 }
@@ -290,10 +290,10 @@ fn what_may_find_no_space_does_not_wait() {
     let mut fs = WriteBack::new(MemFs::new(100_000, NOW), || watch, Settings::default());
     let ino = file(&mut fs, "f");
     assert_eq!(fs.write(ino, 0, &[1; 40_000], NOW), Ok(40_000));
-    assert!(fs.waiting() > 0);
+    assert!(fs.queued() > 0);
     let written = fs.write(ino, 40_000, &[1; 90_000], NOW);
     assert_eq!(
-        (written, fs.waiting(), fs.tally().direct),
+        (written, fs.queued(), fs.tally().direct),
         (fs.fs.write(ino, 40_000, &[1; 90_000], NOW), 0, 1)
     );
     assert!(written != Ok(90_000));

@@ -1,4 +1,5 @@
-//! All runs of the paper.
+//! Runs the experiments of the F2FS paper: cells, cleaning, devices, idle times, sustained writes and
+//! the wandering tree.
 
 use super::cells::{self, Phases};
 use super::cleaning::{self, Cleaned};

@@ -394,7 +394,7 @@ mod tests {
             ),
             (
                 "size = \"1 GiB\"\nblocks = 8192",
-                "e.toml:4:1: chip.blocks: has no effect, it needs that chip.size is not given",
+                "e.toml:4:1: chip.blocks: conflicts with chip.size; give one of them",
             ),
             (
                 "spare = 10",

@@ -89,7 +89,7 @@ fn blocks(
                 .ok_or_else(|| section.missing("blocks", "a number of blocks, or chip.size")),
         };
     };
-    section.inapplicable(&["blocks"], "that chip.size is not given as well")?;
+    section.conflicting(&["blocks"], "size")?;
     let stripe = u64::from(shape.page)
         * u64::from(shape.pages_per_block)
         * u64::from(shape.dies)

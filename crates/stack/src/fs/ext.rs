@@ -163,7 +163,7 @@ impl FsLayer for ExtDescription {
         let mut options = self.mount;
         if let Some(memory) = machine.memory {
             options.cache_bytes = memory.clean_bytes();
-            options.waiting_bytes_max = memory.waiting_bytes_max();
+            options.dirty_bytes_max = memory.dirty_bytes_max();
         }
         let disk = disk(medium, self.name())?;
         let sector = disk.geometry().sector;

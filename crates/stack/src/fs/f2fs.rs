@@ -117,7 +117,7 @@ impl FsLayer for F2fsDescription {
         let mut options = self.mount;
         if let Some(memory) = machine.memory {
             options.cache_bytes = memory.clean_bytes();
-            options.waiting_bytes_max = memory.waiting_bytes_max();
+            options.dirty_bytes_max = memory.dirty_bytes_max();
         }
         let disk = disk(medium, self.name())?;
         let sectors = disk.geometry().sectors;

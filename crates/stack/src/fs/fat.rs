@@ -122,7 +122,7 @@ impl FsLayer for FatDescription {
         let mut options = self.mount;
         if let Some(memory) = machine.memory {
             options.cache_bytes = memory.clean_bytes();
-            options.waiting_bytes_max = memory.waiting_bytes_max();
+            options.dirty_bytes_max = memory.dirty_bytes_max();
         }
         let disk = disk(medium, self.name())?;
         let Some(nvram) = machine.nvram else {

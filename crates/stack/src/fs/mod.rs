@@ -310,11 +310,11 @@ impl FsDescription {
         if !first.is_multiple_of(sector) || start >= geometry.sectors {
             return Err(self.beyond(&geometry));
         }
-        let room = (geometry.sectors - start) * sector;
-        let size = self.place.size.unwrap_or(room);
-        if size == 0 || size > room || !size.is_multiple_of(sector) {
+        let space = (geometry.sectors - start) * sector;
+        let size = self.place.size.unwrap_or(space);
+        if size == 0 || size > space || !size.is_multiple_of(sector) {
             let expected = format!(
-                "whole sectors of {sector} bytes, {room} bytes at most behind the start sector"
+                "whole sectors of {sector} bytes, {space} bytes at most behind the start sector"
             );
             let found = size.to_string();
             return Err(self.section.refuse("size", &found, &expected).into());

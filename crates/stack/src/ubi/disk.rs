@@ -138,8 +138,8 @@ impl Ftl for UbiDisk {
 
     fn detach(&mut self) -> Result<(), BlockError> {
         self.disk.flush()?;
-        let settled = self.under(Cause::Mapping, Ubi::finish_work);
-        settled.map_err(|error| self.disk.whole_error(error))
+        let finished = self.under(Cause::Mapping, Ubi::finish_work);
+        finished.map_err(|error| self.disk.whole_error(error))
     }
 
     fn into_medium(self: Box<Self>) -> Chip {

@@ -67,6 +67,6 @@ pub fn churn<F: FileSystem>(story: &mut Story<F>, step: usize, left: usize) {
 /// Leaves so many bytes free. A later round has no more space than the round before freed.
 fn fill_up<F: FileSystem>(story: &mut Story<F>, left: usize) {
     let free = story.fs.statfs().unwrap();
-    let room = free.free as usize * free.block_bytes as usize;
-    story.create("/ballast", &bytes(6, room - left));
+    let space = free.free as usize * free.block_bytes as usize;
+    story.create("/ballast", &bytes(6, space - left));
 }

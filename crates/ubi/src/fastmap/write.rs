@@ -57,7 +57,7 @@ impl<M: Mtd> Ubi<M> {
 
     /// Whether a move needs a new map first, which would have a block for it.
     pub(crate) fn fastmap_due(&self, pools: &Pools) -> bool {
-        let room = self.wear.free_count() > Pools::blocks_needed(&self.flash.shape) + 1;
+        let has_space = self.wear.free_count() > Pools::blocks_needed(&self.flash.shape) + 1;
         let wanted = || {
             self.anchor_to_free().is_some()
                 || self.wear.to_scrub().is_some()
@@ -66,7 +66,7 @@ impl<M: Mtd> Ubi<M> {
                     .worn()
                     .is_some_and(|to| self.wear.to_level(self.wear.ec(to)).is_some())
         };
-        pools.targets.is_empty() && room && wanted()
+        pools.targets.is_empty() && has_space && wanted()
     }
 
     /// Fills the pools, and writes a map of everything else. Durable on return: from then on blocks

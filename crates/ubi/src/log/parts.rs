@@ -57,10 +57,10 @@ impl<M: Mtd> Ubi<M> {
                 + 2 * log_blocks
                 + tainted
                 + MARGIN;
-            let room = next.map_or(0, |next| copy * per_block - next);
+            let space = next.map_or(0, |next| copy * per_block - next);
             // Fresh blocks change leaves too.
             let mut blocks = 0;
-            while room + blocks * per_block < least + 2 * blocks
+            while space + blocks * per_block < least + 2 * blocks
                 && copy + blocks <= tree::most_blocks(&shape)
             {
                 blocks += 1;
@@ -156,9 +156,9 @@ impl<M: Mtd> Ubi<M> {
                 end += 1;
             }
         }
-        let room = blocks[0].len() as u32 * per_block > end;
+        let has_space = blocks[0].len() as u32 * per_block > end;
         let tree = self.tree_of()?;
-        (tree.places, tree.next) = (places, room.then_some(end));
+        (tree.places, tree.next) = (places, has_space.then_some(end));
         tree.changed.clear();
         self.wear.forget_changes();
         Ok(Some(Written {

@@ -394,7 +394,7 @@ impl FileSystem for MemFs {
     }
 
     fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno> {
-        let room = self.capacity - self.used;
+        let space = self.capacity - self.used;
         let node = self.node_mut(ino)?;
         let bytes = node.bytes_mut()?;
         if data.is_empty() {
@@ -404,7 +404,7 @@ impl FileSystem for MemFs {
             return Err(Errno::FileTooBig);
         }
         let count = data.len().min((FILE_BYTES_MAX - offset) as usize);
-        let count = bytes.fitting(offset, count, room / PAGE as u64);
+        let count = bytes.fitting(offset, count, space / PAGE as u64);
         if count == 0 {
             return Err(Errno::NoSpace);
         }

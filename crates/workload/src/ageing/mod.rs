@@ -1,5 +1,5 @@
-//! A file system grows old: filled with files of many sizes, then files go and come, round after
-//! round, and parts of others are overwritten.
+//! A workload that ages a file system. It fills it with files of many sizes. Then it removes and
+//! creates files, and overwrites parts of others, round after round.
 //!
 //! What is left has files in many pieces and free space in many holes. Several files grow at once,
 //! a piece of each in turn, so that their pieces mix.
@@ -152,13 +152,13 @@ impl Volume {
     }
 
     fn new_file(&mut self) -> Option<(FileId, u64)> {
-        let room = self.spec.bytes - self.bytes;
-        if room < self.spec.file.0 {
+        let space = self.spec.bytes - self.bytes;
+        if space < self.spec.file.0 {
             return None;
         }
         let file = (
             FileId(self.made),
-            skewed(&mut self.dice, self.spec.file).min(room),
+            skewed(&mut self.dice, self.spec.file).min(space),
         );
         self.made += 1;
         self.bytes += file.1;

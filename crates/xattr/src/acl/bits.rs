@@ -1,4 +1,4 @@
-//! Lists and permission bits, which say parts of the same.
+//! Keeps access control lists and permission bits in agreement: each says a part of the same.
 //!
 //! *Promises.* After each of these an access list and the bits of its inode agree, as POSIX.1e
 //! draft 17 has it (23.1.2) and Linux does it (`fs/posix_acl.c`: `posix_acl_equiv_mode`,

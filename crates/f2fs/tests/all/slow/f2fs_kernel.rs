@@ -249,7 +249,7 @@ fn the_kernel_sees_what_many_calls_made_of_volumes_that_are_nearly_full() {
             "{name}: our tree, as the kernel sees it"
         );
         assert!(
-            xattrs::told(&report.files[&format!("{name}-attributes")]) == named,
+            xattrs::sent(&report.files[&format!("{name}-attributes")]) == named,
             "{name}: extended attributes"
         );
         assert_clean(&mut volumes.load(name), name);

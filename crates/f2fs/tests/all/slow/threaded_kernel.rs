@@ -50,7 +50,7 @@ fn ours(disk: &mut Ram) -> Blocks {
         inline_data: false,
         cleaning_interval: 0,
         discard: false,
-        waiting_bytes_max: 64 << 20,
+        dirty_bytes_max: 64 << 20,
         ..Options::default()
     };
     let mut f2fs = F2fs::mount(disk, options).unwrap();

@@ -203,7 +203,7 @@ fn finish(planter: Planter, scratch: &Path) -> Tree {
     places.iter().for_each(|(at, ..)| {
         tree.entries[*at].1.origin = Some(Origin::Open(file.clone(), path.clone()))
     });
-    tree.settle().unwrap();
+    tree.normalize().unwrap();
     tree
 }
 
@@ -316,7 +316,7 @@ pub fn plain(scratch: &Path) -> Tree {
         };
         tree.push(entry, Data::whole(path, contents.len() as u64));
     }
-    tree.settle().unwrap();
+    tree.normalize().unwrap();
     tree
 }
 

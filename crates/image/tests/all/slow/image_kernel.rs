@@ -150,7 +150,7 @@ fn the_kernel_sees_what_went_into_our_images() {
         let mut seen = report.manifests[name].clone();
         seen.retain(|path, _| path != Path::new("./lost+found"));
         assert_eq!(differences(&manifest, &seen), "", "{name}");
-        let mut named = xattrs::told(&report.files[name]);
+        let mut named = xattrs::sent(&report.files[name]);
         // What F2FS shows of its hints under a name.
         named.retain(|(_, name), _| name != b"system.advise");
         let shown = |all: &Attributes| {

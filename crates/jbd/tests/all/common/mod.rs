@@ -1,4 +1,4 @@
-//! What the tests share: small disks with a journal, and contents that tell where they come from.
+//! Shared by the tests: small disks with a journal, and contents that tell where they come from.
 
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba, Ram};
 use nandlab_jbd::{Checkpoint, Journal, MAGIC, Map, Options, create};

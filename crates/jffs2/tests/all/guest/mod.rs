@@ -9,7 +9,7 @@ use std::path::Path;
 
 pub use nandlab_testkit::kernel::boot;
 pub use nandlab_testkit::xattrs::{
-    Attributes, differences as attribute_differences, seen as attributes_of, told as attributes,
+    Attributes, differences as attribute_differences, seen as attributes_of, sent as attributes,
 };
 
 /// Programs that the scripts call by their full path.

@@ -2,7 +2,7 @@
 /*
  * The flash of a DiskOnChip in memory: an MTD of raw NAND for the kernel's nftl.
  *
- * Pages of 512 bytes with 16 spare ones, blocks of 16 KiB unless told otherwise. All spare bytes are the user's: there is no error correction, the sixth byte
+ * Pages of 512 bytes with 16 spare ones, blocks of 16 KiB unless set otherwise. All spare bytes are the user's: there is no error correction, the sixth byte
  * of a block's first two pages is its bad-block marker. An erase sets all bits, a program only clears them. Nothing takes time.
  *
  * The array as `nanddump -o` would write it, each page's data and then its spare bytes, is read and written through /dev/docram; what

@@ -63,7 +63,7 @@ jffs2() {
     written $1-text /text
     uncached $1-text-read /mnt/$1-text
     written $1-noise /noise
-    # As the kernel does unless told otherwise: by priority.
+    # As the kernel does unless set otherwise: by priority.
     empty $2 rw
     written $1-any /noise
     written $1-any-text /text

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Times system calls in ticks of the processor's clock: `timed WHAT COUNT PATH [BYTES]`, 512 bytes unless told otherwise. Prints one line a round, the ticks of its
+ * Times system calls in ticks of the processor's clock: `timed WHAT COUNT PATH [BYTES]`, 512 bytes unless set otherwise. Prints one line a round, the ticks of its
  * calls in order; where mtdspy.c is loaded, then how many of them each call's flash took, and how many operations that was.
  *
  *   nothing    the clock alone

@@ -38,7 +38,7 @@ impl<'a> Live<'a> {
             threaded: way.threaded,
             in_place: way.in_place,
             // All of a round waits for its fsyncs, as in ext4's page cache.
-            waiting_bytes_max: 2 * spec.round,
+            dirty_bytes_max: 2 * spec.round,
             ..options()
         };
         let calls = Rewrites::new(RewritesSpec {

@@ -232,7 +232,7 @@ fn same(report: &Report, key: &str, chip: Chip, ours: &Seen, dump: Vec<u8>) -> R
     let of = |end: &str| {
         let attributes = &report.files[&format!("{key}-{end}-attributes")];
         let manifest = &report.manifests[&format!("{key}-{end}")];
-        (manifest, xattrs::told(attributes))
+        (manifest, xattrs::sent(attributes))
     };
     let (manifest_seen, attributes) = of("ours");
     first_lines(&differences(manifest_seen, &ours.manifest))?;

@@ -121,7 +121,7 @@ fn same(report: &Report, key: &str, chip: Chip, dump: Vec<u8>) -> Result<(), Str
     if !differ.is_empty() {
         return Err(differ.lines().take(6).collect::<Vec<_>>().join("\n"));
     }
-    let attributes = xattrs::told(&report.files[&format!("{key}-attributes")]);
+    let attributes = xattrs::sent(&report.files[&format!("{key}-attributes")]);
     if xattrs::seen(&mut fs) != attributes || attributes.len() < 4 {
         return Err(format!("{} attributes differ", attributes.len()));
     }

@@ -360,8 +360,9 @@ impl Table {
         }
         let _ = writeln!(
             text,
-            "{HARMED}\n| format | tool | used by the kernel | {} |\n|---|---|---|---|---|",
-            damage::ALL.map(|(_, name)| name).join(" | ")
+            "{HARMED}\n| format | tool | used by the kernel | {} |\n|---|---|---|{}",
+            damage::ALL.map(|(_, name)| name).join(" | "),
+            "---|".repeat(damage::ALL.len())
         );
         self.harmed.iter().for_each(|row| text += &line(row));
         let _ = writeln!(
@@ -379,7 +380,7 @@ impl Table {
 /// length.
 const HOLES: usize = 9;
 
-const HEAD: &str = "# What tools lose
+const HEAD: &str = "# Losses of today's tools
 
 A tree of 140 entries with a bit of everything goes into an image, the real kernel says what is in it; and comes out of an image of which the kernel has said that all is there. Made by `cargo xtask tools`; a
 test makes our rows anew and holds them against these. `-`: the format has none (of JFFS2's holes the

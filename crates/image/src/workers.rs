@@ -41,7 +41,7 @@ struct Job {
 }
 
 /// Where a walk gives its files.
-pub(crate) struct Hands {
+pub(crate) struct Queue {
     jobs: SyncSender<Vec<Job>>,
     batch: Vec<Job>,
     bytes: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Hands {
     failed: Arc<AtomicBool>,
 }
 
-impl Hands {
+impl Queue {
     pub fn give(&mut self, entry: Entry, fill: Box<dyn Fill>, held: Option<Held>) -> Result<()> {
         self.bytes = self.bytes.saturating_add(entry.size());
         self.batch.push(Job {
@@ -75,13 +75,13 @@ impl Hands {
         self.bytes = 0;
         let sent = self.jobs.send(std::mem::take(&mut self.batch));
         // The thread that failed reports the cause in place of this.
-        let told = ImageError::Call {
+        let error = ImageError::Call {
             path: Shown::path(b""),
             error: Errno::Io,
             why: "a thread failed".into(),
         };
         if sent.is_err() || self.failed.load(Ordering::Relaxed) {
-            Err(told)
+            Err(error)
         } else {
             Ok(())
         }
@@ -99,7 +99,7 @@ pub(crate) fn run(
     helpers: Helpers<'_>,
     root: &[u8],
     how: How,
-    lead: impl FnOnce(Hands) -> Result<()>,
+    lead: impl FnOnce(Queue) -> Result<()>,
 ) -> std::result::Result<Losses, Failed> {
     let failed = Arc::new(AtomicBool::new(false));
     let (jobs, waiting) = sync_channel(WAITING);
@@ -116,19 +116,21 @@ pub(crate) fn run(
     };
     thread::scope(|scope| {
         let start = || {
-            let (waiting, failed) = (waiting.clone(), failed.clone());
+            let waiting = waiting.clone();
+            let failed = failed.clone();
             scope.spawn(move || worker().run(&waiting, &failed))
         };
         let threads: Vec<_> = (0..helpers.threads.max(1)).map(|_| start()).collect();
         drop(waiting);
-        let outcome = lead(Hands {
+        let outcome = lead(Queue {
             jobs,
             batch: Vec::new(),
             bytes: 0,
             given: 0,
             failed: failed.clone(),
         });
-        let (mut losses, mut first) = (Losses::default(), None);
+        let mut losses = Losses::default();
+        let mut first = None;
         for thread in threads {
             match thread
                 .join()

@@ -85,7 +85,7 @@ fn tree(scratch: &Path) -> Tree {
         };
         tree.push(entry, Data::whole(path, contents.len() as u64));
     }
-    tree.settle().unwrap();
+    tree.normalize().unwrap();
     tree
 }
 
@@ -181,7 +181,11 @@ fn what_is_there_is_taken_and_what_is_not_is_reported_with_its_place() {
                 assert!(volume.troubles.len() > 1, "{what}: {:?}", volume.troubles);
                 continue;
             }
-            assert_eq!(volume.lack.map(|lack| lack.there), Some(whole), "{what}");
+            assert_eq!(
+                volume.truncation.map(|found| found.there),
+                Some(whole),
+                "{what}"
+            );
             let (outcome, found, losses) = taken(&mut volume, true);
             outcome.unwrap();
             let files = hold(&what, &all, &found, &losses, whole);
@@ -219,13 +223,13 @@ fn who_would_write_is_refused_and_the_image_stays() {
     let scratch = tempfile::tempdir().unwrap();
     let image = scratch.path().join("image");
     for (name, good, _) in images(scratch.path()) {
-        let short = &good[..good.len() / 1024 * 512];
-        fs::write(&image, short).unwrap();
+        let half = &good[..good.len() / 1024 * 512];
+        fs::write(&image, half).unwrap();
         let refused = edit(&image, &Opening::default(), 0, |_| Ok(()))
             .unwrap_err()
             .to_string();
         assert!(
-            refused.contains(&format!("the image ends at byte {}", short.len()))
+            refused.contains(&format!("the image ends at byte {}", half.len()))
                 && refused.contains("--salvage"),
             "{name}: {refused}"
         );
@@ -234,7 +238,7 @@ fn who_would_write_is_refused_and_the_image_stays() {
             !outcome.replaced && outcome.after.worst() == Some(Severity::Damage),
             "{name}: {outcome:?}"
         );
-        assert!(fs::read(&image).unwrap() == short, "{name}");
+        assert!(fs::read(&image).unwrap() == half, "{name}");
     }
 }
 

@@ -25,19 +25,19 @@ const PART: u64 = 64;
 
 /// Where a disk ends, and where the file system on it says to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Lack {
+pub struct Truncation {
     /// Bytes that are there.
     pub there: u64,
     /// Bytes that the file system takes.
     pub declared: u64,
 }
 
-impl fmt::Display for Lack {
+impl fmt::Display for Truncation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { there, declared } = self;
         write!(
             f,
-            "the image ends at byte {there}, its file system at byte {declared}: it lacks {}",
+            "the image ends at byte {there}, its file system at byte {declared}: {} missing",
             counted(declared - there, "byte")
         )
     }
@@ -45,7 +45,7 @@ impl fmt::Display for Lack {
 
 /// The missing end of the file system on a truncated disk; `None` if it is whole, or not
 /// understood.
-pub(crate) fn lack(disk: &mut AnyDisk, kind: DiskKind) -> Option<Lack> {
+pub(crate) fn truncation(disk: &mut AnyDisk, kind: DiskKind) -> Option<Truncation> {
     let geometry = *disk.geometry();
     let there = geometry.bytes();
     let mut head = vec![
@@ -61,11 +61,11 @@ pub(crate) fn lack(disk: &mut AnyDisk, kind: DiskKind) -> Option<Lack> {
         DiskKind::Squashfs => nandlab_squashfs::declared_bytes(&head),
         DiskKind::Ubifs => nandlab_ubifs::declared_bytes(&head),
     }?;
-    (declared > there).then_some(Lack { there, declared })
+    (declared > there).then_some(Truncation { there, declared })
 }
 
 /// A disk with nothing behind its end.
-pub(crate) struct Short {
+pub(crate) struct TruncatedDisk {
     disk: AnyDisk,
     geometry: BlockGeometry,
     /// Sectors that are there.
@@ -75,15 +75,15 @@ pub(crate) struct Short {
     known: BTreeSet<u64>,
 }
 
-impl Short {
+impl TruncatedDisk {
     /// Makes the disk as long as its file system; returns it as it is where so much is missing that
     /// its length is not believed.
-    pub fn new(disk: AnyDisk, lack: Lack) -> Result<Self, AnyDisk> {
-        if lack.declared > BELIEVED.max(lack.there.saturating_mul(PART)) {
+    pub fn new(disk: AnyDisk, truncation: Truncation) -> Result<Self, AnyDisk> {
+        if truncation.declared > BELIEVED.max(truncation.there.saturating_mul(PART)) {
             return Err(disk);
         }
         let there = disk.geometry().sectors;
-        let sectors = lack.declared.div_ceil(disk.geometry().sector.into());
+        let sectors = truncation.declared.div_ceil(disk.geometry().sector.into());
         let geometry = BlockGeometry {
             sectors,
             ..*disk.geometry()
@@ -107,7 +107,7 @@ impl Short {
     }
 }
 
-impl BlockDevice for Short {
+impl BlockDevice for TruncatedDisk {
     fn geometry(&self) -> &BlockGeometry {
         &self.geometry
     }
@@ -170,12 +170,12 @@ mod tests {
     use super::*;
     use nandlab_block::Ram;
 
-    fn short(there: u64, declared: u64) -> Short {
+    fn truncated(there: u64, declared: u64) -> TruncatedDisk {
         let mut disk: AnyDisk = Box::new(Ram::new(512, there));
         disk.write(Lba(there - 1), &[7; 512]).unwrap();
-        Short::new(
+        TruncatedDisk::new(
             disk,
-            Lack {
+            Truncation {
                 there: there * 512,
                 declared,
             },
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_an_error_with_its_place_until_it_is_written() {
-        let mut disk = short(10, 20 * 512);
+        let mut disk = truncated(10, 20 * 512);
         let mut two = [0; 1024];
         let missing = |sector: u64| BlockError::Missing {
             at: sector * 512,
@@ -216,15 +216,15 @@ mod tests {
     fn a_length_out_of_all_proportion_is_not_believed() {
         let disk: AnyDisk = Box::new(Ram::new(512, 4));
         assert!(
-            Short::new(
+            TruncatedDisk::new(
                 disk,
-                Lack {
+                Truncation {
                     there: 2048,
                     declared: BELIEVED + 1
                 }
             )
             .is_err()
         );
-        assert_eq!(short(4, BELIEVED).geometry().sectors, BELIEVED / 512);
+        assert_eq!(truncated(4, BELIEVED).geometry().sectors, BELIEVED / 512);
     }
 }
