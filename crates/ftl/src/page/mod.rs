@@ -79,6 +79,17 @@ pub enum Collection {
     Steps,
 }
 
+/// Where a remap is kept until the map pages of both sides are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RemapRecords {
+    /// In a record on flash: a remap survives a power cut.
+    #[default]
+    OnFlash,
+    /// In memory only: a power cut may undo a remap and lose the data of both sides. It costs no
+    /// program. For experiments.
+    InMemory,
+}
+
 with_defaults! {
     /// Choices of the page-mapped layer; all but the first may change from one attach to the next.
     #[derive(Clone, Debug, PartialEq)]
@@ -105,6 +116,8 @@ with_defaults! {
         pub wear_threshold: u32 = 100,
         /// Corrected bits in a read that make the block be rewritten; 0 never.
         pub scrub_bits: u16 = 0,
+        /// Where remaps are kept.
+        pub remap_records: RemapRecords = RemapRecords::OnFlash,
         /// Deliberate faults, for proving that the crash explorer finds them.
         #[doc(hidden)]
         pub seeded_bug: Option<SeededBug> = None,

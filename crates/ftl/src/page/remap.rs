@@ -14,7 +14,7 @@ use super::format::{LOST, PageId, Pair, RecordPart, encode_record, pairs_per_pag
 use super::frontier::{Slot, Stream};
 use super::pairs::{RemapError, whole_pages};
 use super::records::Record;
-use super::{PageFtl, SeededBug};
+use super::{PageFtl, RemapRecords, SeededBug};
 use crate::Cause;
 use alloc::vec::Vec;
 use nandlab_block::{BlockError, Remap};
@@ -62,9 +62,13 @@ impl<M: Mtd> PageFtl<M> {
         ((pages / 2).max(1) + not_needed / 8).min(WAITING_MAX)
     }
 
-    /// Remaps whole pages, all or none, durably.
+    /// Remaps whole pages. With records on flash: all or none, durably.
     pub(super) fn remap_pages(&mut self, mut pairs: Vec<Pair>) -> Result<(), BlockError> {
         if pairs.is_empty() {
+            return Ok(());
+        }
+        if self.options.remap_records == RemapRecords::InMemory {
+            self.remap_in_memory(&mut pairs);
             return Ok(());
         }
         if self.mapping.due <= 0 {
@@ -80,6 +84,13 @@ impl<M: Mtd> PageFtl<M> {
             return Ok(());
         }
         self.mtd.sync().map_err(|e| self.fault(e))
+    }
+
+    fn remap_in_memory(&mut self, pairs: &mut [Pair]) {
+        pairs
+            .iter_mut()
+            .for_each(|pair| pair.entry = self.map[pair.from as usize]);
+        pairs.iter().for_each(|pair| self.hand_over(pair));
     }
 
     /// The map after one pair of a record.

@@ -2,7 +2,7 @@
 //! it hurts, and with records that decay.
 
 use nandlab_block::{BlockDevice, BlockError, Lba, Remap};
-use nandlab_ftl::page::{PageFtl, PageOptions, RemapError};
+use nandlab_ftl::page::{PageFtl, PageOptions, RemapError, RemapRecords};
 use nandlab_ftl::{Cause, CauseCounts, Ftl};
 use nandlab_mtd::{Fault, FaultInjector, Geometry, Mtd, Page};
 use nandlab_nand::{Chip, preset};
@@ -275,4 +275,27 @@ fn a_lost_page_is_lost_under_its_new_number() {
     assert_eq!((device.read(Lba(17), &mut buf), buf), (Ok(()), [0; 512]));
     device.write(Lba(3), &[8; 512]).unwrap();
     assert_eq!((device.read(Lba(3), &mut buf), buf), (Ok(()), [8; 512]));
+}
+
+#[test]
+fn a_remap_kept_in_memory_costs_no_program_and_is_undone_by_a_cut() {
+    let options = PageOptions {
+        remap_records: RemapRecords::InMemory,
+        ..options()
+    };
+    let (device, mut model) = filled(chip());
+    let before = model.clone();
+    let mut device = PageFtl::attach(device.into_medium(), options.clone()).unwrap();
+    let programmed = programs(&device);
+    remap(&mut device, &mut model, (0..90).map(|i| (i, 100 + i)));
+    assert_eq!(programs(&device), programmed);
+    check(&mut device, &model, "remapped");
+    let mut cut = PageFtl::attach(device.into_medium(), options.clone()).unwrap();
+    check(&mut cut, &before, "after a cut");
+    // Collection gives pages their new numbers; nothing is lost while the power stays on.
+    let (device, mut model) = filled(chip());
+    let mut device = PageFtl::attach(device.into_medium(), options).unwrap();
+    work(&mut device, &mut model);
+    assert!(count(&device, Cause::Collection).programs > 50);
+    check(&mut device, &model, "at work");
 }

@@ -20,9 +20,16 @@ pub const SYSTEMS: [Variant; 3] = [
 /// Lengths of a block.
 pub const BLOCKS: [u64; 3] = [4096, 65_536, 131_072];
 
+/// Places in [`OPTIONS`].
+pub const FOUR_THREADS: usize = 0;
+pub const MERGED_IN_PAGES: usize = 12;
+pub const MERGED_IN_NODES: usize = 13;
+const THREADS: &str = "workload.threads=4";
+
 /// What the paper leaves open, chosen otherwise: what it is, settings, whether only the routine
 /// knows them.
-pub const OPTIONS: [(&str, Settings, bool); 13] = [
+pub const OPTIONS: [(&str, Settings, bool); 14] = [
+    ("four threads that share the length", &[THREADS], false),
     ("text", &["workload.contents=text"], false),
     ("random bytes", &["workload.contents=random"], false),
     (
@@ -141,6 +148,13 @@ impl Cell {
             .map(|latency| latency.ns)
     }
 
+    /// The share of writes that take less than 0.4 ms.
+    pub fn quick(&self) -> f64 {
+        let all = self.latencies(Op::Write).count();
+        let below = self.latencies(Op::Write).filter(|ns| *ns < 400_000).count();
+        below as f64 / all as f64
+    }
+
     /// Returns the mean latency in nanoseconds.
     pub fn mean(&self, op: Op) -> f64 {
         let (sum, count) = self.latencies(op).fold((0.0, 0.0), |(sum, count), ns| {
@@ -208,6 +222,20 @@ impl Cells {
         })
     }
 
+    /// A run in blocks of 4 KiB with one of the open choices made otherwise.
+    pub fn with(&self, system: usize, option: usize, size: u64) -> &Cell {
+        self.at(Place {
+            size,
+            block: 4096,
+            what: What::System(system, Some(option)),
+        })
+    }
+
+    /// A run, if it was wanted.
+    pub fn get(&self, place: Place) -> Option<&Cell> {
+        self.0.get(&place)
+    }
+
     pub fn at(&self, place: Place) -> &Cell {
         self.0.of(&place)
     }
@@ -221,8 +249,9 @@ fn cell(place: &Place) -> Result<Cell, PaperError> {
         ),
         What::Elsewhere(at) => (ELSEWHERE[at].1, &[]),
     };
+    let threads = if changed.contains(&THREADS) { 4 } else { 1 };
     let at = [
-        format!("workload.size={}", place.size),
+        format!("workload.size={}", place.size / threads),
         format!("workload.block={}", place.block),
     ];
     let settings = of_system.iter().chain(changed).map(ToString::to_string);

@@ -3,14 +3,16 @@
 use crate::PaperError;
 use crate::runs::{Described, Runs, Settings, Variant, Watch, described, variant};
 use nandlab_lab::run::{FilesOutcome, PhaseOutcome};
+use nandlab_lab::verdict::{SEEDS, Sample};
 use std::fmt;
 
 const BONNIE: Described = described!("jftl/bonnie.toml");
 const IOZONE: Described = described!("jftl/iozone.toml");
 
-/// The ways to mount: the paper's four, and the mode that it leaves out, each without JFTL, then
-/// with it. Beyond the paper the same remapping late: at a checkpoint, of many commits at once.
-pub const MODES: [Variant; 8] = [
+/// The ways to mount: the paper's four, then JFTL with its map in memory only, which is what the
+/// paper says. Then the mode that it leaves out, without JFTL and with it. Beyond the paper the
+/// same remapping late: at a checkpoint, of many commits at once.
+pub const MODES: [Variant; 10] = [
     variant(
         "ordered",
         "ordered",
@@ -30,6 +32,16 @@ pub const MODES: [Variant; 8] = [
         "journaled-jftl",
         "journaled + JFTL",
         &["fs.mode=journal", "fs.checkpoint=remap"],
+    ),
+    variant(
+        "ordered-memory",
+        "ordered + JFTL, map in memory",
+        &["fs.mode=ordered", "fs.checkpoint=remap", IN_MEMORY],
+    ),
+    variant(
+        "journaled-memory",
+        "journaled + JFTL, map in memory",
+        &["fs.mode=journal", "fs.checkpoint=remap", IN_MEMORY],
     ),
     variant(
         "writeback",
@@ -52,8 +64,18 @@ pub const MODES: [Variant; 8] = [
         &["fs.mode=journal", "fs.checkpoint=remap-late"],
     ),
 ];
+const IN_MEMORY: &str = "ftl.remap-records=memory";
 /// How many of these the paper has.
 pub const PUBLISHED: usize = 4;
+/// How many of these are judged, with several seeds each.
+const JUDGED: usize = 6;
+/// Modes by their places.
+pub const ORDERED: usize = 0;
+pub const ORDERED_JFTL: usize = 1;
+pub const JOURNALED: usize = 2;
+pub const JOURNALED_JFTL: usize = 3;
+pub const ORDERED_MEMORY: usize = 4;
+pub const JOURNALED_MEMORY: usize = 5;
 
 /// IOzone's records: 4 KiB to 4 MiB.
 const RECORDS: [u64; 11] = {
@@ -136,6 +158,17 @@ impl Cell {
         phase.bandwidth().unwrap_or(0.0)
     }
 
+    /// Pages that collection moved.
+    pub fn collected(&self) -> u64 {
+        let moved = |phase: &PhaseOutcome| {
+            let rows = phase.causes.iter();
+            rows.filter(|row| row.cause == "collection")
+                .map(|row| row.programs + row.copies)
+                .sum()
+        };
+        self.sum(moved)
+    }
+
     /// The sum of something over all phases, what is left for the unmount included.
     pub fn sum(&self, of: impl Fn(&PhaseOutcome) -> u64) -> u64 {
         self.0.phases.iter().map(of).sum()
@@ -143,7 +176,7 @@ impl Cell {
 }
 
 /// What the paper leaves open, chosen otherwise: name, settings, for IOzone only or for both.
-pub const OPTIONS: [(&str, Settings, bool); 8] = [
+pub const OPTIONS: [(&str, Settings, bool); 9] = [
     (
         "an fsync, without a sync of everything",
         &["workload.sync-all=false"],
@@ -151,7 +184,16 @@ pub const OPTIONS: [(&str, Settings, bool); 8] = [
     ),
     ("blocks of 4 KiB", &["fs.block=4096"], false),
     ("journal of 16 MiB", &["fs.journal-size=16 MiB"], false),
-    ("a fresh device", &["run.precondition=none"], false),
+    (
+        "a fresh device",
+        &["run.precondition=none", "run.precondition-zero="],
+        false,
+    ),
+    (
+        "a device written once in order",
+        &["run.precondition=sequential"],
+        false,
+    ),
     (
         "over-provisioning 20 %",
         &["ftl.over-provisioning=0.2"],
@@ -173,8 +215,8 @@ pub const OPTIONS: [(&str, Settings, bool); 8] = [
 pub const LOOKED_AT: [(Bench, u64); 2] = [(Bench::Bonnie, 16 << 20), (Bench::Iozone, 64 << 10)];
 
 /// Which run: the benchmark, its place on the horizontal axis, which of the open choices was made
-/// otherwise (none in the figures), how the volume was mounted.
-type Place = (Bench, u64, Option<usize>, Variant);
+/// otherwise (none in the figures), how the volume was mounted, and the seed of the device's past.
+type Place = (Bench, u64, Option<usize>, Variant, usize);
 
 /// The outcomes of all runs.
 pub struct Cells(Runs<Place, Cell>);
@@ -186,23 +228,71 @@ impl Cells {
         Ok(Self(Runs::all(wanted, (watch, "cells"), cell)?))
     }
 
-    /// A run of a figure.
+    /// A run of a figure, with the first seed.
     pub fn of(&self, bench: Bench, point: u64, mode: &Variant) -> &Cell {
         self.with(bench, point, None, mode)
     }
 
     /// A run with one of the open choices made otherwise.
     pub fn with(&self, bench: Bench, point: u64, option: Option<usize>, mode: &Variant) -> &Cell {
-        self.0.of(&(bench, point, option, *mode))
+        self.0.of(&(bench, point, option, *mode, 1))
     }
 
-    /// Bandwidths of a mode along a figure, in bytes a second.
+    /// The runs of a point of a figure, by seed.
+    fn seeds(&self, bench: Bench, point: u64, mode: &Variant) -> impl Iterator<Item = &Cell> {
+        (1..=SEEDS).filter_map(move |seed| self.0.get(&(bench, point, None, *mode, seed)))
+    }
+
+    /// Mean bandwidths of a mode along a figure, in bytes a second.
     pub fn curve(&self, bench: Bench, phase: &str, mode: &Variant) -> Vec<f64> {
-        bench
-            .points()
-            .iter()
-            .map(|point| self.of(bench, *point, mode).bandwidth(phase))
-            .collect()
+        let at = |point: &u64| {
+            let rates: Vec<f64> = self
+                .seeds(bench, *point, mode)
+                .map(|cell| cell.bandwidth(phase))
+                .collect();
+            Sample::of(&rates).mean
+        };
+        bench.points().iter().map(at).collect()
+    }
+
+    /// Bandwidth of one mode over that of another with the same seed, at each point of a figure.
+    pub fn ratios(&self, (bench, phase): (Bench, &str), upper: usize, lower: usize) -> Vec<Sample> {
+        let rates = |point: u64, mode: usize| {
+            self.seeds(bench, point, &MODES[mode])
+                .map(|cell| cell.bandwidth(phase))
+        };
+        let at = |point: &u64| {
+            let pairs = rates(*point, upper).zip(rates(*point, lower));
+            Sample::of(&pairs.map(|(a, b)| a / b).collect::<Vec<_>>())
+        };
+        bench.points().iter().map(at).collect()
+    }
+
+    /// A figure of each seed's curve of bandwidths.
+    pub fn of_curves(
+        &self,
+        (bench, phase): (Bench, &str),
+        mode: usize,
+        of: impl Fn(&[f64]) -> f64,
+    ) -> Sample {
+        let curve = |seed: usize| {
+            let rate = |point: &u64| {
+                let place = (bench, *point, None, MODES[mode], seed);
+                self.0.of(&place).bandwidth(phase)
+            };
+            of(&bench.points().iter().map(rate).collect::<Vec<_>>())
+        };
+        Sample::of(&(1..=SEEDS).map(curve).collect::<Vec<_>>())
+    }
+
+    /// The fewest pages that collection moved in any judged run of a benchmark.
+    pub fn collected(&self, bench: Bench) -> u64 {
+        let runs = bench.points().iter().flat_map(|point| {
+            MODES[..JUDGED]
+                .iter()
+                .flat_map(|mode| self.seeds(bench, *point, mode))
+        });
+        runs.map(Cell::collected).min().unwrap_or(0)
     }
 }
 
@@ -222,16 +312,24 @@ fn wanted() -> Vec<Place> {
             .filter(fits)
             .map(move |option| (bench, point, Some(option)))
     });
-    figures
-        .chain(open)
-        .flat_map(|(bench, point, option)| MODES.map(|mode| (bench, point, option, mode)))
-        .collect()
+    figures.chain(open).flat_map(of_modes).collect()
 }
 
-fn cell((bench, point, option, mode): &Place) -> Result<Cell, PaperError> {
+/// A point in all modes, the judged ones with all seeds.
+fn of_modes((bench, point, option): (Bench, u64, Option<usize>)) -> impl Iterator<Item = Place> {
+    MODES.iter().enumerate().flat_map(move |(at, mode)| {
+        let is_judged = option.is_none() && at < JUDGED;
+        let seeds = if is_judged { SEEDS } else { 1 };
+        (1..=seeds).map(move |seed| (bench, point, option, *mode, seed))
+    })
+}
+
+fn cell((bench, point, option, mode, seed): &Place) -> Result<Cell, PaperError> {
     let at = format!("{}={point}", bench.key());
+    let seed = format!("run.seed={seed}");
     let changed = option.map_or(&[][..], |option| OPTIONS[option].1);
-    let settings = mode.settings.iter().chain(changed).copied().chain([&*at]);
-    let name = format!("{bench} {point} {}", mode.key);
+    let settings = mode.settings.iter().chain(changed).copied();
+    let name = format!("{bench} {point} {}, {seed}", mode.key);
+    let settings = settings.chain([&*at, &*seed]);
     Ok(Cell(bench.described().run(&name, settings, false)?))
 }

@@ -6,16 +6,22 @@
 
 mod cells;
 mod figures;
+mod recovery;
 
-use super::{Assumption, Claim, Found, PaperError, Row, Watch, listed, range};
+use super::{Assumption, Claim, Found, PaperError, Row, Watch, range};
 use crate::runs::described;
-use cells::{Bench, Cells, MODES, PUBLISHED};
+use cells::{
+    Bench, Cells, JOURNALED, JOURNALED_JFTL, JOURNALED_MEMORY, MODES, ORDERED, ORDERED_JFTL,
+    ORDERED_MEMORY, PUBLISHED,
+};
 use figures::RATIOS;
-use nandlab_lab::verdict::Verdict;
+use nandlab_lab::verdict::{Sample, Verdict};
+use recovery::Recoveries;
 
 /// Runs both figures and what surrounds them.
 pub fn reproduce(watch: Watch<'_>) -> Result<Found, PaperError> {
     let cells = Cells::run(watch)?;
+    let recoveries = Recoveries::run(watch)?;
     let benches = [Bench::Bonnie, Bench::Iozone];
     let figures = benches.into_iter().flat_map(|bench| {
         [
@@ -24,10 +30,16 @@ pub fn reproduce(watch: Watch<'_>) -> Result<Found, PaperError> {
             figures::programs(&cells, bench),
         ]
     });
-    let behind = [figures::wear(&cells), figures::open(&cells)];
+    let behind = [
+        recoveries.table(),
+        figures::wear(&cells),
+        figures::open(&cells),
+    ];
+    let mut claims = claims(&cells);
+    claims.push(recoveries.claim());
     Ok(Found {
         rows: rows(&cells)?,
-        claims: claims(&cells),
+        claims,
         assumptions: Assumption::all(&described!("jftl/assumptions.toml"), Some("pc-3ghz"))?,
         exhibits: figures.chain(behind).collect(),
     })
@@ -35,13 +47,6 @@ pub fn reproduce(watch: Watch<'_>) -> Result<Found, PaperError> {
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
-}
-
-/// Bandwidths of one mode over those of another, along a figure.
-fn ratios(cells: &Cells, bench: Bench, phase: &str, upper: usize, lower: usize) -> Vec<f64> {
-    let upper = cells.curve(bench, phase, &MODES[upper]);
-    let lower = cells.curve(bench, phase, &MODES[lower]);
-    upper.iter().zip(lower).map(|(a, b)| a / b).collect()
 }
 
 /// Means of all curves, and of the ratios that the paper speaks of.
@@ -70,7 +75,7 @@ fn rows(cells: &Cells) -> Result<Vec<Row>, PaperError> {
                 format!("{bench}, {title}: {name}"),
                 "",
                 half.filter(|_| at == 0),
-                mean(&ratios(cells, bench, phase, *upper, *lower)),
+                mean_of(&cells.ratios((bench, phase), *upper, *lower)),
             )
         };
         rows.extend(RATIOS.iter().enumerate().map(of_ratio));
@@ -85,157 +90,185 @@ fn plots() -> impl Iterator<Item = (Bench, &'static str, &'static str)> {
         .flat_map(|bench| bench.phases().map(|(phase, title)| (bench, phase, title)))
 }
 
-/// A claim on a ratio along plots: whether all points are within bounds.
-fn on_ratio(
-    cells: &Cells,
-    id: &'static str,
-    statement: &str,
-    (_, upper, lower): (&str, usize, usize),
-    plots: impl Iterator<Item = (Bench, &'static str, &'static str)>,
-    good: impl Fn(f64) -> bool,
-) -> Claim {
-    let mut holds = true;
-    let mut evidence = Vec::new();
-    for (bench, phase, title) in plots {
-        let found = ratios(cells, bench, phase, upper, lower);
-        let (low, high) = range(&found);
-        holds &= found.iter().all(|ratio| good(*ratio));
-        evidence.push(format!("{bench} {title} {low:.3} to {high:.3}"));
-    }
-    Claim::new(id, statement, Verdict::of(holds), evidence.join("; "))
+fn mean_of(samples: &[Sample]) -> f64 {
+    mean(&samples.iter().map(|one| one.mean).collect::<Vec<_>>())
 }
 
-/// A claim on how far curves reach: largest over least of each.
-fn on_spread(
+/// The least and the largest mean, and the widest interval.
+fn spanned(samples: &[Sample]) -> String {
+    let means: Vec<f64> = samples.iter().map(|one| one.mean).collect();
+    let (low, high) = range(&means);
+    let half = samples.iter().filter_map(|one| one.half);
+    format!(
+        "{low:.3} to {high:.3} (+- {:.3} at most)",
+        half.fold(0.0, f64::max)
+    )
+}
+
+/// A claim on ratios along plots: whether all points are within bounds.
+fn on_ratio(
     cells: &Cells,
-    id: &'static str,
-    statement: &str,
-    plots: &[(Bench, &str)],
-    modes: &[usize],
-    good: impl Fn(f64) -> bool,
+    (id, statement): (&'static str, &str),
+    pairs: &[(usize, usize)],
+    bench: Bench,
+    judge: impl Fn(&Sample) -> Verdict,
 ) -> Claim {
-    let mut holds = true;
+    let mut verdict = Verdict::Holds;
     let mut evidence = Vec::new();
-    for (bench, phase) in plots {
-        let spread = |mode: &usize| {
-            let (low, high) = range(&cells.curve(*bench, phase, &MODES[*mode]));
-            high / low
-        };
-        let found: Vec<f64> = modes.iter().map(spread).collect();
-        holds &= found.iter().all(|spread| good(*spread));
-        let each = modes
-            .iter()
-            .zip(&found)
-            .map(|(mode, spread)| format!("{} {spread:.3}", MODES[*mode].name));
-        evidence.push(format!(
-            "{bench} {phase}, largest over least: {}",
-            listed(each)
-        ));
+    for (phase, title) in bench.phases() {
+        for (upper, lower) in pairs {
+            let found = cells.ratios((bench, phase), *upper, *lower);
+            verdict = verdict.and(Verdict::all(found.iter().map(&judge)));
+            evidence.push(format!(
+                "{title}, {} over {}: {}",
+                MODES[*upper].name,
+                MODES[*lower].name,
+                spanned(&found)
+            ));
+        }
     }
-    Claim::new(id, statement, Verdict::of(holds), evidence.join("; "))
+    let verdict = verdict.if_happened(cells.collected(bench));
+    Claim::new(id, statement, verdict, evidence.join("; "))
+}
+
+/// A claim on a figure of whole curves, of some phases and modes.
+fn on_curves(
+    cells: &Cells,
+    (id, statement): (&'static str, &str),
+    (bench, phases): (Bench, &[&str]),
+    modes: &[usize],
+    (of, judge): (&dyn Fn(&[f64]) -> f64, &dyn Fn(&Sample) -> Verdict),
+) -> Claim {
+    let mut verdict = Verdict::Holds;
+    let mut evidence = Vec::new();
+    for phase in phases {
+        for mode in modes {
+            let found = cells.of_curves((bench, phase), *mode, of);
+            verdict = verdict.and(judge(&found));
+            let found = found.reported(|value| format!("{value:.3}"));
+            evidence.push(format!("{phase}, {} {found}", MODES[*mode].name));
+        }
+    }
+    let verdict = verdict.if_happened(cells.collected(bench));
+    Claim::new(id, statement, verdict, evidence.join("; "))
+}
+
+fn largest_over_least(curve: &[f64]) -> f64 {
+    let (low, high) = range(curve);
+    high / low
+}
+
+fn last_over_first(curve: &[f64]) -> f64 {
+    curve[curve.len() - 1] / curve[0]
 }
 
 /// What the paper claims.
 fn claims(cells: &Cells) -> Vec<Claim> {
-    let bonnie = || plots().filter(|(bench, ..)| *bench == Bench::Bonnie);
-    let every = [0, 1, 2, 3];
-    let [journaled, remapped, slightly] = RATIOS;
-    let small = |phase: &str, mode: usize| {
-        let curve = cells.curve(Bench::Iozone, phase, &MODES[mode]);
-        curve[0] / curve[curve.len() - 1]
-    };
-    let remapping: Vec<_> = Bench::Iozone
-        .phases()
-        .into_iter()
-        .flat_map(|(phase, title)| {
-            [(1, 0), (3, 2)].map(|(upper, lower)| {
-                let what = format!("{title}, {} over {}", MODES[upper].name, MODES[lower].name);
-                (
-                    what,
-                    range(&ratios(cells, Bench::Iozone, phase, upper, lower)),
-                )
-            })
-        })
-        .collect();
+    let published = [ORDERED, ORDERED_JFTL, JOURNALED, JOURNALED_JFTL];
+    let below = |bound: f64| move |found: &Sample| found.below(bound);
+    let above = |bound: f64| move |found: &Sample| found.above(bound);
+    let at_most = below(1.15);
+    let both = ["putc", "write"];
     vec![
         on_ratio(
             cells,
-            "jftl-near-ordered",
-            "Journaled with JFTL gives similar performance to ordered: within 10 %, over file size",
-            remapped,
-            bonnie(),
-            |r| r >= 0.9,
-        ),
-        on_ratio(
-            cells,
-            "journaled-half",
-            "Journaled mode has at most about half of ordered's bandwidth, over file size",
-            journaled,
-            bonnie(),
-            |r| r <= 0.55,
-        ),
-        on_ratio(
-            cells,
-            "ordered-jftl-slightly",
-            "Ordered with JFTL is slightly better than ordered, over file size",
-            slightly,
-            bonnie(),
-            |r| r > 1.0 && r < 1.1,
-        ),
-        on_spread(
-            cells,
-            "flat-over-size",
-            "Bandwidth does not change largely as the file grows",
-            &[(Bench::Bonnie, "putc"), (Bench::Bonnie, "write")],
-            &every,
-            |spread| spread <= 1.15,
-        ),
-        Claim::new(
-            "small-records-slow",
-            "New data is written more slowly in small records, in every mode",
-            Verdict::of(every.iter().all(|mode| small("write", *mode) < 0.8)),
-            format!(
-                "4 KiB records over 4096 KiB: {}",
-                every
-                    .map(|mode| format!("{} {:.3}", MODES[mode].name, small("write", mode)))
-                    .join(", ")
+            (
+                "jftl-near-ordered",
+                "Journaled with JFTL gives similar performance to ordered: within 10 %, over file size",
             ),
+            &[(JOURNALED_JFTL, ORDERED)],
+            Bench::Bonnie,
+            above(0.9),
         ),
-        on_spread(
+        on_ratio(
             cells,
-            "rewrite-flat",
-            "Rewriting in ordered mode is constant through the record sizes",
-            &[(Bench::Iozone, "rewrite")],
-            &[0, 1],
-            |spread| spread <= 1.15,
+            (
+                "journaled-half",
+                "Journaled mode has at most about half of ordered's bandwidth, over file size",
+            ),
+            &[(JOURNALED, ORDERED)],
+            Bench::Bonnie,
+            below(0.55),
         ),
-        Claim::new(
-            "jftl-outperforms",
-            "In all IOzone experiments both modes with JFTL outperform those without",
-            Verdict::of(remapping.iter().all(|(_, (low, _))| *low >= 1.0)),
-            remapping
-                .iter()
-                .map(|(what, (low, high))| format!("{what}: {low:.3} to {high:.3}"))
-                .collect::<Vec<_>>()
-                .join("; "),
+        on_ratio(
+            cells,
+            (
+                "ordered-jftl-slightly",
+                "Ordered with JFTL is slightly better than ordered, over file size",
+            ),
+            &[(ORDERED_JFTL, ORDERED)],
+            Bench::Bonnie,
+            |found| found.within(1.0, 1.1),
         ),
-        Claim::new(
-            "journaled-sinks",
-            "In journaled mode bandwidth sinks slowly as the file grows",
-            Verdict::of(bonnie().all(|(bench, phase, _)| {
-                cells
-                    .curve(bench, phase, &MODES[2])
-                    .windows(2)
-                    .all(|pair| pair[1] <= pair[0])
-            })),
-            bonnie()
-                .map(|(bench, phase, title)| {
-                    let curve = cells.curve(bench, phase, &MODES[2]);
-                    let rates = curve.iter().map(|rate| format!("{:.3}", rate / 1e6));
-                    format!("{title}: {}", listed(rates))
-                })
-                .collect::<Vec<_>>()
-                .join("; "),
+        on_ratio(
+            cells,
+            (
+                "ordered-memory-slightly",
+                "The same with the map in memory only, as the paper has it",
+            ),
+            &[(ORDERED_MEMORY, ORDERED)],
+            Bench::Bonnie,
+            |found| found.within(1.0, 1.1),
+        ),
+        on_curves(
+            cells,
+            (
+                "flat-over-size",
+                "Bandwidth does not change largely as the file grows: largest over least at most 1.15",
+            ),
+            (Bench::Bonnie, &both),
+            &published,
+            (&largest_over_least, &at_most),
+        ),
+        on_curves(
+            cells,
+            (
+                "small-records-slow",
+                "New data is written more slowly in small records, in every mode: 4096 KiB over 4 KiB",
+            ),
+            (Bench::Iozone, &["write"]),
+            &published,
+            (&last_over_first, &above(1.25)),
+        ),
+        on_curves(
+            cells,
+            (
+                "rewrite-flat",
+                "Rewriting in ordered mode is constant through the record sizes: largest over least at most 1.15",
+            ),
+            (Bench::Iozone, &["rewrite"]),
+            &[ORDERED, ORDERED_JFTL],
+            (&largest_over_least, &at_most),
+        ),
+        on_ratio(
+            cells,
+            (
+                "jftl-outperforms",
+                "In all IOzone experiments both modes with JFTL outperform those without",
+            ),
+            &[(ORDERED_JFTL, ORDERED), (JOURNALED_JFTL, JOURNALED)],
+            Bench::Iozone,
+            above(1.0),
+        ),
+        on_ratio(
+            cells,
+            (
+                "jftl-memory-outperforms",
+                "The same with the map in memory only, as the paper has it",
+            ),
+            &[(ORDERED_MEMORY, ORDERED), (JOURNALED_MEMORY, JOURNALED)],
+            Bench::Iozone,
+            above(1.0),
+        ),
+        on_curves(
+            cells,
+            (
+                "journaled-sinks",
+                "In journaled mode bandwidth sinks slowly as the file grows: 64 MiB over 4 MiB",
+            ),
+            (Bench::Bonnie, &both),
+            &[JOURNALED],
+            (&last_over_first, &below(1.0)),
         ),
     ]
 }

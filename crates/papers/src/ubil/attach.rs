@@ -18,7 +18,7 @@ pub struct Way {
     pub key: &'static str,
     /// Its name for people.
     pub name: &'static str,
-    memory: Memory,
+    pub(super) memory: Memory,
 }
 
 const fn log(superblock: Superblock, commit: Commit, compress: bool) -> Memory {
@@ -101,7 +101,7 @@ impl Size {
         u64::from(self.blocks) << if self.large { 22 } else { 17 }
     }
 
-    fn geometry(self) -> Geometry {
+    pub fn geometry(self) -> Geometry {
         let (page, pages) = if self.large {
             (16_384, 256)
         } else {
@@ -240,7 +240,7 @@ fn place(change: u32, lebs: u32) -> u32 {
 }
 
 /// Attaches by the memory, waits for the chip, and prices what was counted.
-fn attach(
+pub fn attach(
     chip: Chip,
     options: Options,
     host: &HostDescription,

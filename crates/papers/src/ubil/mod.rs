@@ -4,6 +4,7 @@
 mod attach;
 mod figures;
 mod io;
+mod mount;
 
 use super::{Assumption, Claim, Found, PaperError, Row, Watch, listed};
 use crate::runs::described;
@@ -11,6 +12,7 @@ use attach::{
     Attach, Attaches, CHAINED, COMPRESSED, Cell, GIBIBYTE, SCAN, SMALL, Size, UBIL, WAYS, Way,
 };
 use io::{Cells, IN_TABLE, PHASES, SYSTEMS};
+use mount::Starts;
 use nandlab_lab::verdict::{Sample, Verdict};
 
 /// Reductions of the attach time at 1 GB: "more than 50 %", and what is expected of optimizations.
@@ -33,6 +35,7 @@ pub fn reproduce(watch: Watch<'_>) -> Result<Found, PaperError> {
         ..experiment.stack.chip.spec.clone()
     };
     let attaches = Attaches::run(&chip, host, watch)?;
+    let starts = Starts::run(&chip, host, watch)?;
     let cells = Cells::run(watch)?;
     let [clean, unclean]: [fn(&Cell) -> &Attach; 2] = [|cell| &cell.clean, |cell| &cell.unclean];
     let times = [(Size::small(), ""), (Size::large(), ", blocks of 4 MiB")].map(|(sizes, of)| {
@@ -47,6 +50,7 @@ pub fn reproduce(watch: Watch<'_>) -> Result<Found, PaperError> {
         figures::parts(&attaches),
         figures::growth(&attaches),
         figures::break_even(&attaches),
+        starts.table(),
         figures::table(&cells),
         figures::work(&cells),
         figures::difference(&cells, &chip),

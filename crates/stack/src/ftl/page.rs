@@ -2,9 +2,9 @@
 
 use crate::{DescriptionError, DiskScheme, SchemeInput, Translation};
 use nandlab_ftl::Victim;
-use nandlab_ftl::page::{Collection, PageOptions};
+use nandlab_ftl::page::{Collection, PageOptions, RemapRecords};
 
-const KEYS: [&str; 9] = [
+const KEYS: [&str; 10] = [
     "over-provisioning",
     "victim",
     "collection",
@@ -14,6 +14,7 @@ const KEYS: [&str; 9] = [
     "map-interval",
     "wear-threshold",
     "scrub-bits",
+    "remap-records",
 ];
 
 pub(super) const PAGE: DiskScheme = DiskScheme {
@@ -31,6 +32,10 @@ fn options(input: &mut SchemeInput<'_>) -> Result<PageOptions, DescriptionError>
         ("cost-benefit", Victim::CostBenefit),
     ];
     let collections = [("whole", Collection::Whole), ("steps", Collection::Steps)];
+    let records = [
+        ("flash", RemapRecords::OnFlash),
+        ("memory", RemapRecords::InMemory),
+    ];
     let share = "spare space over logical space, above 0 and up to 100";
     let fewer = format!("fewer than the chip's {blocks} blocks");
     Ok(PageOptions {
@@ -58,6 +63,7 @@ fn options(input: &mut SchemeInput<'_>) -> Result<PageOptions, DescriptionError>
         )?,
         wear_threshold: section.or("wear-threshold", default.wear_threshold)?,
         scrub_bits: section.or("scrub-bits", default.scrub_bits)?,
+        remap_records: section.choice("remap-records", &records, default.remap_records)?,
         ..default
     })
 }

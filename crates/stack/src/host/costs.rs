@@ -74,10 +74,16 @@ costs! {
     inflate_byte: "inflate-byte" in "instructions",
     /// A byte that inflating takes in.
     inflate_packed_byte: "inflate-packed-byte" in "instructions",
-    /// A byte compressed with LZO.
-    lzo_byte: "lzo-byte" in "instructions",
-    /// A byte decompressed with LZO.
+    /// Compressing a page of zeros with LZO.
+    lzo_zeros: "lzo-zeros" in "instructions",
+    /// Compressing a page of text with LZO.
+    lzo_text: "lzo-text" in "instructions",
+    /// Compressing a page of random bytes with LZO.
+    lzo_noise: "lzo-noise" in "instructions",
+    /// A byte that LZO puts out where it decompresses.
     unlzo_byte: "unlzo-byte" in "instructions",
+    /// A byte that it takes in there.
+    unlzo_packed_byte: "unlzo-packed-byte" in "instructions",
     /// A byte compressed or decompressed with rtime.
     rtime_byte: "rtime-byte" in "instructions",
     /// An element of the write-back routine.

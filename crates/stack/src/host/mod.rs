@@ -132,8 +132,9 @@ impl HostDescription {
             (zlib.plain, self.deflate_byte(zlib)),
             (zlib.unpacked, self.costs.inflate_byte),
             (zlib.unpacked_from, self.costs.inflate_packed_byte),
-            (lzo.plain, self.costs.lzo_byte),
+            (lzo.plain, self.lzo_byte(lzo)),
             (lzo.unpacked, self.costs.unlzo_byte),
+            (lzo.unpacked_from, self.costs.unlzo_packed_byte),
             (rtime.plain + rtime.unpacked, self.costs.rtime_byte),
         ];
         self.priced(&terms)
@@ -167,23 +168,27 @@ impl HostDescription {
         self.time(instructions)
     }
 
-    /// Instructions of deflate for a byte, by how much shorter the bytes became: straight lines
-    /// between the three pages that were counted.
+    /// Instructions of deflate for a byte.
     fn deflate_byte(&self, zlib: &Coded) -> f64 {
-        const PAGE: f64 = 4096.0;
+        let costs = &self.costs;
         let pages = [
-            (48.0, self.costs.deflate_zeros),
-            (1654.0, self.costs.deflate_text),
-            (PAGE, self.costs.deflate_noise),
+            (48.0, costs.deflate_zeros),
+            (1654.0, costs.deflate_text),
+            (PAGE, costs.deflate_noise),
         ];
-        let length = zlib.packed as f64 / zlib.plain.max(1) as f64 * PAGE;
-        let [low, high] = if length < pages[1].0 {
-            [pages[0], pages[1]]
-        } else {
-            [pages[1], pages[2]]
-        };
-        let share = ((length - low.0) / (high.0 - low.0)).clamp(0.0, 1.0);
-        (low.1 + share * (high.1 - low.1)) / PAGE
+        coded_byte(zlib, pages)
+    }
+
+    /// Instructions of LZO for a byte. It leaves matches quickly behind, and takes ever longer steps
+    /// where it finds none.
+    fn lzo_byte(&self, lzo: &Coded) -> f64 {
+        let costs = &self.costs;
+        let pages = [
+            (44.0, costs.lzo_zeros),
+            (2308.0, costs.lzo_text),
+            (PAGE, costs.lzo_noise),
+        ];
+        coded_byte(lzo, pages)
     }
 
     /// Time of so many bytes to or from the non-volatile memory.
@@ -207,6 +212,22 @@ impl HostDescription {
             ..chip.clone()
         }
     }
+}
+
+/// Bytes of a page that was counted.
+const PAGE: f64 = 4096.0;
+
+/// Instructions of a compressor for a byte, by how much shorter the bytes became: straight lines
+/// between three pages that were counted, each its length afterwards and its instructions.
+fn coded_byte(coded: &Coded, pages: [(f64, f64); 3]) -> f64 {
+    let length = coded.packed as f64 / coded.plain.max(1) as f64 * PAGE;
+    let [low, high] = if length < pages[1].0 {
+        [pages[0], pages[1]]
+    } else {
+        [pages[1], pages[2]]
+    };
+    let share = ((length - low.0) / (high.0 - low.0)).clamp(0.0, 1.0);
+    (low.1 + share * (high.1 - low.1)) / PAGE
 }
 
 /// The platforms of this crate that have a cost.

@@ -87,6 +87,46 @@ fn what_deflate_costs_lies_between_the_pages_that_were_counted() {
 }
 
 #[test]
+fn what_lzo_costs_lies_between_the_pages_that_were_counted() {
+    let host = take("platform = \"omap5912\"\ninstruction-ns = 1")
+        .unwrap()
+        .unwrap();
+    let of = |packed: u64| {
+        host.jffs2(&Work {
+            lzo: Coded {
+                plain: 4096,
+                packed,
+                ..Coded::default()
+            },
+            ..Work::default()
+        })
+    };
+    assert_eq!(
+        [0, 44, 2308, 4096, 4200].map(of),
+        [7_140, 7_140, 57_246, 9_799, 9_799]
+    );
+    assert_eq!(of(1176), (7_140 + 57_246) / 2);
+    // Pages of zeros and of text, decompressed: within a thousandth of what was counted.
+    let back = |unpacked_from: u64| {
+        host.jffs2(&Work {
+            lzo: Coded {
+                unpacked: 4096,
+                unpacked_from,
+                ..Coded::default()
+            },
+            ..Work::default()
+        })
+    };
+    let pairs = [(back(44), 12_617), (back(2308), 25_523)];
+    for (found, counted) in pairs {
+        assert!(
+            found.abs_diff(counted) * 1000 <= counted,
+            "{found} {counted}"
+        );
+    }
+}
+
+#[test]
 fn the_driver_adds_to_every_operation_and_never_makes_the_bus_faster() {
     let text = "platform = \"arm-400mhz\"\ninstruction-ns = 1\nflash = 10\necc = 100\npio-ns-per-byte = 20";
     let host = take(text).unwrap().unwrap();

@@ -224,23 +224,21 @@ fn jftl_shows_both_figures_judges_the_claims_and_takes_exactly_the_second_copy_a
     let paper: Value = serde_json::from_str(&json).unwrap();
     parts(&paper, "jftl");
     let claims = verdicts(&paper);
-    // The last two fail here: a remap record is a page at each commit, and descriptors are as many
-    // for each block in a short file as in a long one.
-    let held = [
-        "jftl-near-ordered",
-        "journaled-half",
-        "ordered-jftl-slightly",
-        "flat-over-size",
-        "small-records-slow",
-        "rewrite-flat",
+    // On an aged device: docs/papers/jftl.md has the changes under which those that fail would hold.
+    let expected = [
+        ("jftl-near-ordered", "fails"),
+        ("journaled-half", "fails"),
+        ("ordered-jftl-slightly", "undecided"),
+        ("ordered-memory-slightly", "undecided"),
+        ("flat-over-size", "fails"),
+        ("small-records-slow", "holds"),
+        ("rewrite-flat", "fails"),
+        ("jftl-outperforms", "fails"),
+        ("jftl-memory-outperforms", "fails"),
+        ("journaled-sinks", "fails"),
+        ("recovery-remap", "holds"),
     ];
-    assert_eq!(
-        claims,
-        held.map(|id| (id, "holds"))
-            .into_iter()
-            .chain([("jftl-outperforms", "fails"), ("journaled-sinks", "fails")])
-            .collect::<Vec<_>>()
-    );
+    assert_eq!(claims, expected);
     for (bench, short, long) in [("Bonnie", "4 MiB", "64 MiB"), ("IOzone", "4 KiB", "4 MiB")] {
         let title = format!("{bench}: bytes for each byte written");
         let table = paper["tables"]
@@ -281,9 +279,10 @@ fn jftl_shows_both_figures_judges_the_claims_and_takes_exactly_the_second_copy_a
                 "{bench} {point}: it was remapped: {remapped:?}"
             );
             for cells in [ordered, remapped] {
+                let rest = cells[0] - cells[1] - cells[3] - cells[4];
                 assert!(
-                    (cells[0] - cells[1] - cells[3] - cells[4]).abs() < 0.003,
-                    "{bench} {point}: nothing else is programmed: {cells:?}"
+                    (-0.003..0.05).contains(&rest),
+                    "{bench} {point}: hardly anything else is programmed: {cells:?}"
                 );
             }
         }
@@ -316,6 +315,10 @@ fn jffs2_wb_shows_table_and_figure_and_judges_the_claims() {
         ("beyond-worse", "fails"),
         ("maxima", "holds"),
         ("blocks", "holds"),
+        ("reads-cached", "holds"),
+        ("reads-like-writes", "fails"),
+        ("wb-quick-threads", "holds"),
+        ("merging", "holds"),
     ];
     assert_eq!(claims, expected);
     let rows = paper["rows"].as_array().unwrap();
