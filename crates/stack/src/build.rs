@@ -254,10 +254,12 @@ impl Stack {
             Below::Flash(chip) => {
                 let layer = flash_layer(&self.description.ftl.layer)?;
                 layer.format(&mut *chip)?;
-                if !layer.is_volume() {
-                    fs.make(Medium::Flash(Box::new(&mut **chip)))?;
+                if layer.is_volume() && !fs.layer.formats_volumes() {
+                    return Ok(());
                 }
-                Ok(())
+                let flash = layer.attach(Box::new(&mut **chip), None)?;
+                fs.make(Medium::Flash(flash.mtd))?;
+                (flash.finish)()
             }
         }
     }
@@ -290,7 +292,7 @@ impl Stack {
                 let layer = flash_layer(&self.description.ftl.layer)?;
                 let flash = layer.attach(driver.flash(chip), machine.processor.as_ref())?;
                 machine.on_volume = layer.is_volume();
-                let mounted = fs.mount(Medium::Flash(Box::new(flash.mtd)), machine)?;
+                let mounted = fs.mount(Medium::Flash(flash.mtd), machine)?;
                 let finish = flash.finish;
                 Ok(MountedStack { mounted, finish })
             }

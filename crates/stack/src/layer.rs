@@ -12,6 +12,7 @@ use nandlab_ftl::Ftl;
 use nandlab_mtd::{Layer, LayerError, Mtd};
 use nandlab_nand::Chip;
 use nandlab_sim::Clock;
+use nandlab_ubifs::Lebs;
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
@@ -80,6 +81,12 @@ pub trait FlashLayer: Any + fmt::Debug + Send + Sync {
 pub trait ChipFlash: Mtd {
     /// The chip as it is, without another operation, unless it is lent.
     fn into_chip(self: Box<Self>) -> Option<Chip>;
+
+    /// The logical blocks, for a file system that maps and unmaps them. `None`: this is no managed
+    /// volume.
+    fn lebs(&mut self) -> Option<&mut dyn Lebs> {
+        None
+    }
 }
 
 impl ChipFlash for Chip {
@@ -88,9 +95,19 @@ impl ChipFlash for Chip {
     }
 }
 
-impl<M: Mtd + ?Sized> ChipFlash for &mut M {
+impl ChipFlash for &mut Chip {
     fn into_chip(self: Box<Self>) -> Option<Chip> {
         None
+    }
+}
+
+impl<'a> ChipFlash for &mut (dyn ChipFlash + 'a) {
+    fn into_chip(self: Box<Self>) -> Option<Chip> {
+        None
+    }
+
+    fn lebs(&mut self) -> Option<&mut dyn Lebs> {
+        (**self).lebs()
     }
 }
 
@@ -106,7 +123,7 @@ pub type Finish<'a> = Box<dyn Fn() -> Result<(), BuildError> + 'a>;
 /// Flash that a layer offers.
 pub struct Flash<'a> {
     /// The flash that the file system lies on.
-    pub mtd: Box<dyn Mtd + 'a>,
+    pub mtd: Box<dyn ChipFlash + 'a>,
     /// Completes pending work after the file system is unmounted.
     pub finish: Finish<'a>,
 }
@@ -130,6 +147,7 @@ impl FlashLayer for BareChip {
         _: Option<&Processor>,
     ) -> Result<Flash<'a>, BuildError> {
         let finish = Box::new(|| Ok(()));
+        let mtd = Box::new(mtd);
         Ok(Flash { mtd, finish })
     }
 

@@ -47,6 +47,11 @@ impl<M: Mtd> VolumeMtd<M> {
         })
     }
 
+    /// Returns the id of the volume.
+    pub fn volume(&self) -> u32 {
+        self.volume
+    }
+
     /// Returns the UBI device below the volume.
     pub fn ubi(&self) -> &Ubi<M> {
         &self.ubi

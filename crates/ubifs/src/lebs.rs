@@ -19,7 +19,7 @@ pub enum LebError {
     Lost,
     /// UBI below the volume failed.
     #[error(transparent)]
-    Ubi(#[from] UbiError),
+    Ubi(UbiError),
     /// The bytes of the volume failed.
     #[error(transparent)]
     Bytes(#[from] BackingError),
@@ -29,6 +29,15 @@ pub enum LebError {
     /// The image ends before.
     #[error("the image ends before it, at byte {0} of the volume")]
     Short(u64),
+}
+
+impl From<UbiError> for LebError {
+    fn from(error: UbiError) -> Self {
+        match error {
+            UbiError::Lost { .. } => Self::Lost,
+            error => Self::Ubi(error),
+        }
+    }
 }
 
 /// The shape of a volume.
@@ -153,10 +162,7 @@ impl<M: Mtd> Lebs for UbiLebs<M> {
     }
 
     fn read(&mut self, lnum: u32, offs: u32, buf: &mut [u8]) -> Result<(), LebError> {
-        match self.ubi.read(self.volume, lnum, offs, buf) {
-            Err(UbiError::Lost { .. }) => Err(LebError::Lost),
-            outcome => Ok(outcome?),
-        }
+        Ok(self.ubi.read(self.volume, lnum, offs, buf)?)
     }
 
     fn write(&mut self, lnum: u32, offs: u32, bytes: &[u8]) -> Result<(), LebError> {

@@ -3,7 +3,7 @@
 //! *Power loss.* The last block of the log may be torn, if the volume was in use.
 
 use crate::error::Result;
-use crate::format::{Fault, Geometry, Kind, Master, Ref, SQNUM_LIMIT, le64};
+use crate::format::{Fault, Geometry, Header, Kind, Master, Ref, SQNUM_LIMIT, le64, node};
 use crate::lebs::Lebs;
 use crate::node::Media;
 use crate::scan::{self, Ends, Scanned};
@@ -37,6 +37,12 @@ impl Log {
         let mut lnum = master.log_lnum;
         loop {
             let bytes = media.leb(lnum)?;
+            if log
+                .started
+                .is_some_and(|started| is_old(&bytes, started, &here))
+            {
+                return Ok(log);
+            }
             let scanned = match scan::clean(&bytes, lnum, 0, &here) {
                 Err(error) if in_use => log.torn(media, &bytes, lnum, master).map_err(|worse| {
                     // The tear explains the error, unless it cannot be one.
@@ -63,14 +69,12 @@ impl Log {
         let here = media.geometry();
         let after = next(lnum, &here);
         if after != master.log_lnum {
-            let behind = scan::clean(&media.leb(after)?, after, 0, &here)?;
+            let behind = media.leb(after)?;
             let started = self.started.unwrap_or_else(|| match bytes.get(8..16) {
                 Some(sqnum) => le64(sqnum, 0),
                 None => 0,
             });
-            if let Some(node) = behind.nodes.first()
-                && node.header.sqnum > started
-            {
+            if !is_old(&behind, started, &here) {
                 scan::clean(bytes, lnum, 0, &here)?;
             }
         }
@@ -175,6 +179,22 @@ impl Log {
         self.known.insert(one.lnum, one);
         self.buds.push(one);
         Ok(())
+    }
+}
+
+/// Whether a block has nothing of the log that began with the sequence number `started`. A block of
+/// the log is unmapped when it is no longer needed. After a power cut it may read as it was before,
+/// or as a part of that, because its erase may be torn.
+fn is_old(bytes: &[u8], started: u64, here: &Geometry) -> bool {
+    let at = |offs: usize| node(&bytes[offs..], here.leb, here.fanout).ok();
+    let is_new = |header: Header| header.sqnum >= started;
+    match at(0) {
+        Some((first, _)) => !is_new(first),
+        None => {
+            let offsets = (0..bytes.len()).step_by(here.min_io as usize);
+            let mut nodes = offsets.filter_map(at);
+            !nodes.any(|(header, _)| is_new(header))
+        }
     }
 }
 

@@ -128,8 +128,18 @@ fn head_of<L: Lebs>(lebs: &L, format: &Format) -> Result<Super> {
         uuid: format.uuid,
     };
     size_properties(&mut head, format.big_lpt);
+    limit_journal(&mut head);
     let node = head.draft().seal(0, Group::None);
     Super::parse(&node, shape.leb_bytes, shape.lebs, shape.page)
+}
+
+/// Linux refuses a journal that is longer than the main area, and a volume may never grow.
+fn limit_journal(head: &mut Super) {
+    let here = &head.geometry;
+    let least = here.main_first() + BUDS_MIN;
+    let room = here.lebs.saturating_sub(least).max(BUDS_MIN);
+    let most = u64::from(room) * u64::from(here.leb);
+    head.bud_bytes = head.bud_bytes.min(most);
 }
 
 /// The smallest logical block.

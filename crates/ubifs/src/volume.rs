@@ -1,6 +1,6 @@
 //! UBIFS on UBI as a recipe for a volume, and what of it survives a power cut.
 
-use crate::{Finding, Format, UbiLebs, Ubifs};
+use crate::{Finding, Format, Lebs, UbiLebs, Ubifs};
 use alloc::{
     boxed::Box,
     string::{String, ToString},
@@ -23,18 +23,22 @@ pub struct UbifsVolume {
 /// The name of the UBI volume.
 const NAME: &str = "ubifs";
 
-impl<M: Mtd + 'static> Volume<M> for UbifsVolume {
+impl UbifsVolume {
     /// A block of a file is there or not. Contents and inodes go to different heads of the journal.
+    pub const NATURE: Nature = Nature {
+        promise: Promise::Fsynced,
+        sector: 1,
+        block: 4096,
+        is_unix: true,
+        directories: &[],
+        by_parts: true,
+        late: true,
+    };
+}
+
+impl<M: Mtd + 'static> Volume<M> for UbifsVolume {
     fn nature(&self, _: &M) -> Nature {
-        Nature {
-            promise: Promise::Fsynced,
-            sector: 1,
-            block: 4096,
-            is_unix: true,
-            directories: &[],
-            by_parts: true,
-            late: true,
-        }
+        Self::NATURE
     }
 
     fn format(&self, mtd: &mut M) -> Result<(), VolumeError> {
@@ -57,16 +61,20 @@ impl<M: Mtd + 'static> Volume<M> for UbifsVolume {
     }
 }
 
-impl<M: Mtd> Mounted<M> for Ubifs<UbiLebs<M>> {
-    /// The properties are those of the last commit.
-    fn damage(&mut self, _: Promise) -> Result<Vec<String>, VolumeError> {
+impl<L: Lebs> Ubifs<L> {
+    /// Checks the volume, and returns what a power cut may not leave. The properties are those of
+    /// the last commit.
+    pub fn damages(&mut self) -> Vec<String> {
         let findings = self.check().findings;
         let is_damage = |finding: &&Finding| finding.severity() >= Severity::Waste;
-        Ok(findings
-            .iter()
-            .filter(is_damage)
-            .map(ToString::to_string)
-            .collect())
+        let damage = findings.iter().filter(is_damage);
+        damage.map(ToString::to_string).collect()
+    }
+}
+
+impl<M: Mtd> Mounted<M> for Ubifs<UbiLebs<M>> {
+    fn damage(&mut self, _: Promise) -> Result<Vec<String>, VolumeError> {
+        Ok(self.damages())
     }
 
     fn into_medium(self: Box<Self>) -> M {

@@ -201,7 +201,7 @@ pub fn break_even(attaches: &Attaches) -> Exhibit {
 }
 
 /// A rate in MB/s.
-fn rate(bytes: f64) -> String {
+pub fn rate(bytes: f64) -> String {
     format!("{:.2}", bytes / 1e6)
 }
 
@@ -223,7 +223,7 @@ pub fn table(cells: &Cells) -> Exhibit {
         .chain(SYSTEMS.iter().map(|system| system.name));
     Exhibit::table(
         "Table 1: IO performance",
-        "MB/s. The paper has UBIFS, here it is JFFS2, uncompressed: compare columns, not numbers.",
+        "MB/s through JFFS2, uncompressed. The paper has UBIFS, which has a table of its own: compare columns, not numbers.",
         heads,
         PHASES.iter().enumerate().map(row),
     )

@@ -82,6 +82,10 @@ pub struct Cell(FilesOutcome);
 pub struct Cells(Runs<Place, Cell>);
 
 impl Cell {
+    pub fn new(outcome: FilesOutcome) -> Self {
+        Self(outcome)
+    }
+
     fn phase(&self, name: &str) -> Option<&PhaseOutcome> {
         self.0.named(name).next()
     }

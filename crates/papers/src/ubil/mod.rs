@@ -5,6 +5,7 @@ mod attach;
 mod figures;
 mod io;
 mod mount;
+mod ubifs;
 
 use super::{Assumption, Claim, Found, PaperError, Row, Watch, listed};
 use crate::runs::described;
@@ -14,6 +15,7 @@ use attach::{
 use io::{Cells, IN_TABLE, PHASES, SYSTEMS};
 use mount::Starts;
 use nandlab_lab::verdict::{Sample, Verdict};
+use ubifs::UbifsCells;
 
 /// Reductions of the attach time at 1 GB: "more than 50 %", and what is expected of optimizations.
 const PUBLISHED: [f64; 2] = [0.5, 0.7];
@@ -21,6 +23,26 @@ const PUBLISHED: [f64; 2] = [0.5, 0.7];
 const TABLE: [[f64; 2]; IN_TABLE] = [[6.33, 6.33], [3.49, 3.71], [6.33, 6.33], [3.39, 3.64]];
 /// What two rates may differ by and still be called the same.
 const SAME: f64 = 0.01;
+
+/// Ids of the claims on rates: through JFFS2 and through UBIFS, each without and with headers.
+const IDS: [[&str; 3]; 4] = [
+    ["no-degradation", "writes-gain", "reads-same"],
+    [
+        "no-degradation-headers",
+        "writes-gain-headers",
+        "reads-same-headers",
+    ],
+    [
+        "no-degradation-ubifs",
+        "writes-gain-ubifs",
+        "reads-same-ubifs",
+    ],
+    [
+        "no-degradation-ubifs-headers",
+        "writes-gain-ubifs-headers",
+        "reads-same-ubifs-headers",
+    ],
+];
 
 /// Runs the figure, the table and what surrounds them.
 pub fn reproduce(watch: Watch<'_>) -> Result<Found, PaperError> {
@@ -37,6 +59,7 @@ pub fn reproduce(watch: Watch<'_>) -> Result<Found, PaperError> {
     let attaches = Attaches::run(&chip, host, watch)?;
     let starts = Starts::run(&chip, host, watch)?;
     let cells = Cells::run(watch)?;
+    let on_ubifs = UbifsCells::run(watch)?;
     let [clean, unclean]: [fn(&Cell) -> &Attach; 2] = [|cell| &cell.clean, |cell| &cell.unclean];
     let times = [(Size::small(), ""), (Size::large(), ", blocks of 4 MiB")].map(|(sizes, of)| {
         let title = format!("Attach after a detach{of}");
@@ -51,6 +74,7 @@ pub fn reproduce(watch: Watch<'_>) -> Result<Found, PaperError> {
         figures::growth(&attaches),
         figures::break_even(&attaches),
         starts.table(),
+        on_ubifs.table(),
         figures::table(&cells),
         figures::work(&cells),
         figures::difference(&cells, &chip),
@@ -58,8 +82,8 @@ pub fn reproduce(watch: Watch<'_>) -> Result<Found, PaperError> {
     ];
     let figure = [figures::figure(&attaches)].into_iter();
     Ok(Found {
-        rows: rows(&attaches, &cells),
-        claims: claims(&attaches, &cells),
+        rows: rows(&attaches, &cells, &on_ubifs),
+        claims: claims(&attaches, &cells, &on_ubifs),
         assumptions: Assumption::all(&described!("ubil/assumptions.toml"), Some("omap2420"))?,
         exhibits: figure
             .chain(times.into_iter().flatten())
@@ -74,7 +98,7 @@ fn reduction(scan: &Attach, attach: &Attach) -> f64 {
 }
 
 /// Reductions at 1 GiB, and Table 1.
-fn rows(attaches: &Attaches, cells: &Cells) -> Vec<Row> {
+fn rows(attaches: &Attaches, cells: &Cells, on_ubifs: &UbifsCells) -> Vec<Row> {
     let scan = &attaches.small(SCAN, GIBIBYTE).clean;
     let published = |way: usize| match way {
         UBIL => Some(PUBLISHED[0]),
@@ -111,11 +135,12 @@ fn rows(attaches: &Attaches, cells: &Cells) -> Vec<Row> {
             )
         })
     });
+    let rates = on_ubifs.rows().into_iter().chain(rates);
     reductions.chain(times).chain(rates).collect()
 }
 
 /// What the paper claims.
-fn claims(attaches: &Attaches, cells: &Cells) -> Vec<Claim> {
+fn claims(attaches: &Attaches, cells: &Cells, on_ubifs: &UbifsCells) -> Vec<Claim> {
     let at = |way: usize, blocks: u32| &attaches.small(way, blocks).clean;
     let reductions = |way: usize| SMALL.map(|blocks| reduction(at(SCAN, blocks), at(way, blocks)));
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
@@ -164,18 +189,31 @@ fn claims(attaches: &Attaches, cells: &Cells) -> Vec<Claim> {
             format!("64 MiB to 8 GiB: {}", by_size.map(percent).join(", ")),
         ),
     ];
-    let layouts = [io::UBIL, io::WITH_HEADERS];
-    let of_io = layouts.into_iter().enumerate();
+    let layouts = [(io::UBIL, IDS[0]), (io::WITH_HEADERS, IDS[1])];
+    let through_jffs2 = layouts.into_iter().flat_map(|(system, ids)| {
+        let over = |phase: &str| cells.over_ubi(system, phase);
+        on_rates(&over, system, ("JFFS2", ids))
+    });
+    let layouts = [(io::UBIL, IDS[2]), (io::WITH_HEADERS, IDS[3])];
+    let through_ubifs = layouts.into_iter().flat_map(|(system, ids)| {
+        let over = |phase: &str| on_ubifs.over_ubi(system, phase);
+        on_rates(&over, system, ("UBIFS", ids))
+    });
     of_attach
         .into_iter()
-        .chain(of_io.flat_map(|(at, system)| on_rates(cells, system, at)))
+        .chain(through_jffs2)
+        .chain(through_ubifs)
         .collect()
 }
 
-/// Claims on Table 1 for one of UBIL's layouts.
-fn on_rates(cells: &Cells, system: usize, at: usize) -> [Claim; 3] {
-    let layout = SYSTEMS[system].name;
-    let over = |phase: usize| cells.over_ubi(system, PHASES[phase].0);
+/// Claims on Table 1 for one of UBIL's layouts, through a file system.
+fn on_rates(
+    over: &dyn Fn(&str) -> Sample,
+    system: usize,
+    (fs, ids): (&str, [&'static str; 3]),
+) -> [Claim; 3] {
+    let layout = format!("{fs}, {}", SYSTEMS[system].name);
+    let over = |phase: usize| over(PHASES[phase].0);
     let change = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
     let list = |phases: &[usize]| {
         let reported =
@@ -194,7 +232,7 @@ fn on_rates(cells: &Cells, system: usize, at: usize) -> [Claim; 3] {
     };
     [
         Claim::new(
-            ["no-degradation", "no-degradation-headers"][at],
+            ids[0],
             format!(
                 "UBIL introduces no degradation of reads and writes: no rate is more than a hundredth lower, random ones included ({layout})"
             ),
@@ -202,7 +240,7 @@ fn on_rates(cells: &Cells, system: usize, at: usize) -> [Claim; 3] {
             list(&all),
         ),
         Claim::new(
-            ["writes-gain", "writes-gain-headers"][at],
+            ids[1],
             format!("UBIL writes faster, by 6.3 % and 7.4 % in Table 1: by 5 % or more ({layout})"),
             verdict(&writes, &|over| over.above(1.05)),
             format!(
@@ -212,7 +250,7 @@ fn on_rates(cells: &Cells, system: usize, at: usize) -> [Claim; 3] {
             ),
         ),
         Claim::new(
-            ["reads-same", "reads-same-headers"][at],
+            ids[2],
             format!("Reads are as fast on UBIL as on UBI: within a hundredth ({layout})"),
             verdict(&reads, &|over| over.within(1.0 - SAME, 1.0 + SAME)),
             list(&reads),

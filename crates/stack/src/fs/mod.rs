@@ -12,6 +12,7 @@ mod jffs2;
 mod own;
 mod parts;
 mod structure;
+mod ubifs;
 
 pub use ext::ExtDescription;
 pub use f2fs::F2fsDescription;
@@ -20,6 +21,7 @@ pub use jffs2::{Jffs2Description, Worked};
 pub use nandlab_fat::Layout as FatLayout;
 pub use own::{DiskFs, DiskFsKind};
 pub use parts::{ExtParts, Parts, Region, Undivided};
+pub use ubifs::UbifsDescription;
 
 use crate::layer::{ChipFlash, Device, Processor};
 use crate::value::Size;
@@ -178,6 +180,12 @@ pub trait FsLayer: Any + fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether a new managed volume has to be formatted, too
+    /// (see [`FlashLayer::is_volume`](crate::layer::FlashLayer)).
+    fn formats_volumes(&self) -> bool {
+        false
+    }
+
     /// Whether its metadata can live in memory that survives power cuts.
     fn knows_nvram(&self) -> bool {
         false
@@ -259,6 +267,7 @@ pub(crate) fn standard() -> Vec<Arc<dyn FsKind>> {
         Arc::new(ext::ExtKind),
         Arc::new(jffs2::Jffs2Kind),
         Arc::new(f2fs::F2fsKind),
+        Arc::new(ubifs::UbifsKind),
     ]
 }
 

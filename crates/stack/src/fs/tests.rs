@@ -383,3 +383,25 @@ fn every_choice_of_f2fs_arrives_and_what_is_made_is_mounted() {
     mounted.fs.unmount().unwrap();
     assert_eq!(mounted.parts.sectors(), 128 << 11);
 }
+
+#[test]
+fn every_choice_of_ubifs_arrives_and_only_a_volume_takes_it() {
+    let keys = "compr = \"zstd\"\ndouble-hash = true\nfanout = 16";
+    let fs = take(&format!("type = \"ubifs\"\n{keys}")).unwrap().unwrap();
+    let expected = nandlab_ubifs::Format {
+        version: 5,
+        compressor: 3,
+        fanout: 16,
+        ..nandlab_ubifs::Format::default()
+    };
+    assert_eq!(layer::<UbifsDescription>(&fs).format, expected);
+    let spec = nandlab_nand::preset::find("slc-2k").unwrap().spec();
+    let mut chip = nandlab_nand::Chip::new(spec).unwrap();
+    let refused = fs.make(Medium::Flash(Box::new(&mut chip))).unwrap_err();
+    let expected = "fs.type: found \"ubifs\", expected a file system for flash without UBI";
+    assert!(refused.to_string().starts_with(expected), "{refused}");
+    let refused = take("type = \"ubifs\"\nfanout = 2").unwrap_err();
+    assert!(refused.contains("found 2, expected 3 to 256"), "{refused}");
+    let refused = take("type = \"jffs2\"\ncompr = \"lzo\"").unwrap_err();
+    assert!(refused.contains("it needs type = \"ubifs\""), "{refused}");
+}

@@ -8,6 +8,7 @@ use nandlab_mtd::{Block, Corrected, Geometry, Issued, Mtd, MtdError, Page};
 use nandlab_nand::Chip;
 use nandlab_sim::{Clock, Nanos};
 use nandlab_ubi::{Ubi, UbiError, VolumeMtd};
+use nandlab_ubifs::{LebError, LebShape, Lebs};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -16,6 +17,7 @@ use std::rc::Rc;
 pub struct UbiFlash<M> {
     shared: Rc<RefCell<VolumeMtd<M>>>,
     geometry: Geometry,
+    shape: LebShape,
     background: bool,
     /// What a call costs the processor.
     driven: Option<(Nanos, Clock)>,
@@ -26,12 +28,14 @@ impl<M> Clone for UbiFlash<M> {
         let Self {
             shared,
             geometry,
+            shape,
             background,
             driven,
         } = self;
         Self {
             shared: shared.clone(),
             geometry: geometry.clone(),
+            shape: *shape,
             background: *background,
             driven: driven.clone(),
         }
@@ -48,6 +52,11 @@ impl<M: Mtd> UbiFlash<M> {
         let volume = described.volume_of(&ubi)?;
         let volume = VolumeMtd::new(ubi, volume)?;
         let geometry = volume.geometry().clone();
+        let shape = LebShape {
+            leb_bytes: geometry.page * geometry.pages_per_block,
+            lebs: geometry.blocks,
+            page: Some(geometry.page),
+        };
         let driven = processor.map(|Processor { host, clock }| {
             let call = host.time(host.costs.ubi_call);
             (call, clock.clone())
@@ -55,6 +64,7 @@ impl<M: Mtd> UbiFlash<M> {
         Ok(Self {
             shared: Rc::new(RefCell::new(volume)),
             geometry,
+            shape,
             background: described.background,
             driven,
         })
@@ -102,6 +112,65 @@ impl ChipFlash for UbiFlash<Box<dyn ChipFlash + '_>> {
             .into_ubi()
             .into_medium()
             .into_chip()
+    }
+
+    fn lebs(&mut self) -> Option<&mut dyn Lebs> {
+        Some(self)
+    }
+}
+
+impl<M: Mtd> UbiFlash<M> {
+    /// Makes a call on the volume with this id.
+    fn on_volume<T>(
+        &mut self,
+        call: impl FnOnce(&mut Ubi<M>, u32) -> Result<T, UbiError>,
+    ) -> Result<T, LebError> {
+        self.spend();
+        let volume = &mut *self.shared.borrow_mut();
+        let id = volume.volume();
+        Ok(call(volume.ubi_mut(), id)?)
+    }
+
+    /// Makes a call that writes, then lets the device work, as [`UbiFlash::write`] does.
+    fn change_volume(
+        &mut self,
+        call: impl FnOnce(&mut Ubi<M>, u32) -> Result<(), UbiError>,
+    ) -> Result<(), LebError> {
+        self.on_volume(call)?;
+        if self.background {
+            let _ = self.shared.borrow_mut().ubi_mut().work();
+        }
+        Ok(())
+    }
+}
+
+impl<M: Mtd> Lebs for UbiFlash<M> {
+    fn shape(&self) -> LebShape {
+        self.shape
+    }
+
+    fn read(&mut self, lnum: u32, offs: u32, buf: &mut [u8]) -> Result<(), LebError> {
+        self.on_volume(|ubi, id| ubi.read(id, lnum, offs, buf))
+    }
+
+    fn write(&mut self, lnum: u32, offs: u32, bytes: &[u8]) -> Result<(), LebError> {
+        self.change_volume(|ubi, id| ubi.write(id, lnum, offs, bytes))
+    }
+
+    fn change(&mut self, lnum: u32, bytes: &[u8]) -> Result<(), LebError> {
+        self.change_volume(|ubi, id| ubi.change(id, lnum, bytes))
+    }
+
+    fn unmap(&mut self, lnum: u32) -> Result<(), LebError> {
+        self.change_volume(|ubi, id| ubi.unmap(id, lnum))
+    }
+
+    fn map(&mut self, lnum: u32) -> Result<(), LebError> {
+        self.change_volume(|ubi, id| ubi.map(id, lnum))
+    }
+
+    fn sync(&mut self) -> Result<(), LebError> {
+        Ok(self.shared.borrow_mut().ubi_mut().sync()?)
     }
 }
 

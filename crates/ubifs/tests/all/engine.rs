@@ -54,6 +54,22 @@ fn an_empty_volume_is_sound_in_every_shape() {
     }
 }
 
+/// Linux refuses to mount a volume whose journal is longer than its main area.
+#[test]
+fn the_journal_fits_a_volume_that_never_grows() {
+    for lebs in [60, 90, 150] {
+        let choices = Format {
+            lebs_max: Some(4000),
+            ..choices(512)
+        };
+        let fs = Ubifs::mount(made(15_872, lebs, &choices)).unwrap();
+        let head = fs.head();
+        let main = head.geometry.main_bytes();
+        let least = 3 * u64::from(head.geometry.leb);
+        assert!((least..main).contains(&head.bud_bytes), "{lebs}: {head:?}");
+    }
+}
+
 fn rules() -> Rules {
     Rules {
         inodes_max: 200,

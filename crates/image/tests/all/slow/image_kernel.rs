@@ -31,7 +31,10 @@ fn path_of(bytes: &[u8]) -> PathBuf {
 }
 
 /// What the kernel should show of a list of entries.
-fn expected(entries: &[(Entry, Vec<u8>)], whole_seconds: bool) -> (Manifest, Attributes) {
+pub(super) fn expected(
+    entries: &[(Entry, Vec<u8>)],
+    whole_seconds: bool,
+) -> (Manifest, Attributes) {
     let mut manifest = Manifest::new();
     let mut attributes = Attributes::new();
     let mut links = BTreeMap::new();

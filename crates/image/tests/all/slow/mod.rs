@@ -5,3 +5,4 @@ mod archives;
 mod campaign;
 mod dumps;
 mod image_kernel;
+mod ubifs_kernel;

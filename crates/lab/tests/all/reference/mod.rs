@@ -84,6 +84,8 @@ fn tables() -> Vec<Table> {
         all.push(Table::kind("fs", kind, &text));
     }
     all.push(Table::kind("fs", "jffs2", &format!("{FLASH}{FILES}")));
+    let ubifs = format!("[ftl]\nscheme = \"ubi\"\n[fs]\ntype = \"ubifs\"\n{FILES}");
+    all.push(Table::kind("fs", "ubifs", &ubifs));
     let cache = "[nvram]\nholds = \"writes\"\npolicy = \"bplru\"\n";
     all.push(Table::new("nvram", &[cache]));
     let memory = format!("{DISK}{FILES}[memory]\nsize = \"64 MiB\"\n");

@@ -209,6 +209,22 @@ fn a_described_file_system_survives_its_cuts() {
 }
 
 #[test]
+fn ubifs_survives_its_cuts_with_every_memory_of_a_scan() {
+    let text = include_str!("../../../../../experiments/crash-ubifs.toml");
+    let ways: [&[&str]; 4] = [
+        &[],
+        &["ubi.attach=fastmap"],
+        &["ubi.attach=ubil", "ubi.headers=false"],
+        &["ubi.attach=ubil"],
+    ];
+    for way in ways {
+        let prepared = Prepared::new(&take(text, way), 1_000).unwrap();
+        assert!(!prepared.cut_short && prepared.operations().len() == 150);
+        survives(&prepared, 40, &Plan::default(), &way);
+    }
+}
+
+#[test]
 fn calls_on_files_are_followed_too_and_cut_short() {
     let iozone = [
         "fs.type=\"ext3\"",

@@ -395,6 +395,12 @@ fn ubil_shows_figure_and_table_and_judges_the_claims() {
         ("no-degradation-headers", "fails"),
         ("writes-gain-headers", "fails"),
         ("reads-same-headers", "holds"),
+        ("no-degradation-ubifs", "undecided"),
+        ("writes-gain-ubifs", "fails"),
+        ("reads-same-ubifs", "holds"),
+        ("no-degradation-ubifs-headers", "fails"),
+        ("writes-gain-ubifs-headers", "fails"),
+        ("reads-same-ubifs-headers", "holds"),
     ];
     assert_eq!(claims, expected);
     let tables = paper["tables"].as_array().unwrap();
