@@ -131,13 +131,16 @@ fn on_ratio(
     Claim::new(id, statement, verdict, evidence.join("; "))
 }
 
+/// A figure of a whole curve, and the verdict on it.
+type Judged<'a> = (&'a dyn Fn(&[f64]) -> f64, &'a dyn Fn(&Sample) -> Verdict);
+
 /// A claim on a figure of whole curves, of some phases and modes.
 fn on_curves(
     cells: &Cells,
     (id, statement): (&'static str, &str),
     (bench, phases): (Bench, &[&str]),
     modes: &[usize],
-    (of, judge): (&dyn Fn(&[f64]) -> f64, &dyn Fn(&Sample) -> Verdict),
+    (of, judge): Judged<'_>,
 ) -> Claim {
     let mut verdict = Verdict::Holds;
     let mut evidence = Vec::new();

@@ -175,9 +175,12 @@ fn contents(call: u32) -> [u8; CALL] {
     bytes
 }
 
+/// The number of a cut, and recovery after it by copying and by remapping.
+type AfterCut = (u32, [Recovery; 2]);
+
 /// Writes, and cuts the power again and again: at each cut two copies of the chip recover, by
 /// copying and by remapping.
-fn recovered(checkpoint: Checkpoint) -> Result<Vec<(u32, [Recovery; 2])>, Box<dyn Error>> {
+fn recovered(checkpoint: Checkpoint) -> Result<Vec<AfterCut>, Box<dyn Error>> {
     let mut ext = Ext::mount(disk()?, options(checkpoint))?;
     let caller = Caller::root(Time::new(1));
     let file = ext
