@@ -175,7 +175,7 @@ fn contents(call: u32) -> [u8; CALL] {
     bytes
 }
 
-/// The number of a cut, and recovery after it by copying and by remapping.
+/// The calls that are durable at a cut, and recovery after it by copying and by remapping.
 type AfterCut = (u32, [Recovery; 2]);
 
 /// Writes, and cuts the power again and again: at each cut two copies of the chip recover, by
