@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
@@ -85,21 +84,15 @@ class Image:
 
     def list(self, path: str = "/") -> List[Entry]:
         """The entries of a directory, by name."""
-        parent = path.strip("/")
-        entries = [Entry(**one) for one in self._inner.list(path)]
-        if not parent:
-            return entries
-        return [_below(parent, entry) for entry in entries]
+        return [_below(path, one) for one in self._inner.list(path)]
 
-    def walk(self, path: str = "/") -> Iterator[Entry]:
+    def walk(self, path: str = "/") -> List[Entry]:
         """Every entry below a directory, each directory before what is in it."""
-        for entry in self.list(path):
-            yield entry
-            if entry.kind == "directory":
-                yield from self.walk(entry.path)
+        # The first entry is the directory itself.
+        return [_below(path, one) for one in self._inner.walk(path) if one["path"]]
 
     def entry(self, path: str) -> Entry:
-        """One entry; ``FileNotFoundError`` if there is none."""
+        """One entry. Raises ``FileNotFoundError`` if the path leads to nothing."""
         return Entry(**self._inner.entry(path))
 
     def read(self, path: str, start: int = 0, end: int | None = None) -> bytes:
@@ -119,5 +112,13 @@ class Image:
         return losses
 
 
-def _below(parent: str, entry: Entry) -> Entry:
-    return Entry(**{**vars(entry), "path": f"{parent}/{entry.path}"})
+def _below(directory: str, fields: Json) -> Entry:
+    """An entry of a directory, with its path from the root; so that of a link's file."""
+    entry = Entry(**fields)
+    parent = directory.strip("/")
+    if not parent:
+        return entry
+    target = entry.target
+    if entry.kind == "link" and target is not None:
+        target = f"{parent}/{target}"
+    return replace(entry, path=f"{parent}/{entry.path}", target=target)

@@ -54,19 +54,19 @@ class Until:
 class Table:
     """The rows of a sweep, in a file of JSON lines. Only the row at hand is in memory."""
 
-    def __init__(self, path: Path, keys: Sequence[str]) -> None:
+    def __init__(self, path: Path, places: Sequence[int]) -> None:
         self.path = path
-        self._keys = list(keys)
+        # Where each row begins in the file.
+        self._places = list(places)
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self._places)
 
     def __iter__(self) -> Iterator[Row]:
         """The rows in the order of the sweep, whatever the order of their ends."""
-        places = _places(self.path)
         with self.path.open("rb") as file:
-            for key in self._keys:
-                file.seek(places[key])
+            for place in self._places:
+                file.seek(place)
                 yield json.loads(file.readline())
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
@@ -131,7 +131,7 @@ def sweep(
             keys = runner.run(points, _numbers(seeds))
         else:
             keys = _repeat(runner, points, _numbers(seeds), until)
-    return Table(folder / "results.jsonl", keys)
+    return Table(results.path, [results.places[key] for key in keys])
 
 
 def _points(axes: Axes, cases: Iterable[Mapping[str, Value]]) -> Iterator[dict[str, Value]]:
@@ -150,7 +150,7 @@ def _numbers(seeds: int | Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True)
 class _Task:
-    """One run: its key, its settings beside the base, and the experiment or why there is none."""
+    """One run: its key, its settings beside the base, and the experiment or its error."""
 
     key: str
     settings: dict[str, Value]

@@ -5,6 +5,7 @@ use nandlab_image::ImageError as Refusal;
 use nandlab_image::check::check;
 use nandlab_image::detect::{EccHint, Hints};
 use nandlab_image::dir_out::DirOut;
+use nandlab_image::sink::{Bytes, Sink};
 use nandlab_image::tree::{Entry, Node};
 use nandlab_image::volume::{Access, Opening, Volume};
 use nandlab_image::walk;
@@ -85,6 +86,18 @@ impl Image {
         entries.iter().map(|entry| described(py, entry)).collect()
     }
 
+    /// Every entry below a directory, each directory before what is in it.
+    fn walk<'py>(&self, py: Python<'py>, path: OsString) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let entries = self.with(py, |volume| {
+            let mut entries = Entries(Vec::new());
+            let mut nothing = |_| {};
+            let mut walk = volume.walk(self.opening.salvage, &mut nothing)?;
+            walk.run(path.as_bytes(), &mut entries)?;
+            Ok(entries.0)
+        })?;
+        entries.iter().map(|entry| described(py, entry)).collect()
+    }
+
     /// One entry.
     fn entry<'py>(&self, py: Python<'py>, path: OsString) -> PyResult<Bound<'py, PyDict>> {
         let entry = self.with(py, |volume| {
@@ -156,6 +169,20 @@ impl Image {
                 .and_then(|mut volume| work(&mut volume))
                 .map_err(|error| exception(&error))
         })
+    }
+}
+
+/// The entries of a walk. Contents are not read.
+struct Entries(Vec<Entry>);
+
+impl Sink for Entries {
+    fn put(&mut self, entry: &Entry, _: &mut dyn Bytes) -> Result<(), Refusal> {
+        self.0.push(entry.clone());
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), Refusal> {
+        Ok(())
     }
 }
 

@@ -85,8 +85,11 @@ def test_fsspec_lists_and_opens(image: Path, tree: Path) -> None:
 
 
 def test_a_second_name_of_a_file_reads_as_the_file(tree: Path, tmp_path: Path) -> None:
+    (tree / "logs" / "b.csv").hardlink_to(tree / "logs" / "a.csv")
     image = image_of(tree, tmp_path / "image", "ext3", "--size", "8M")
     fs = fsspec.filesystem("nandlab", fo=str(image))
+    links = [entry for entry in nandlab.Image(image).walk("logs") if entry.kind == "link"]
+    assert [link.target for link in links] == ["logs/a.csv"]
     for name in ("large", "second"):
         assert fs.info(name)["size"] == 256_000
         assert fs.cat_file(name) == (tree / "large").read_bytes()

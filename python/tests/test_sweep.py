@@ -17,7 +17,7 @@ AXES = {"ftl.over-provisioning": [0.1, 0.3], "workload.pattern": ["random", "seq
 
 
 class Counted:
-    """An engine that counts its runs, and fails where it is told to."""
+    """An engine that counts its runs, and is interrupted after so many."""
 
     def __init__(self, most: int = 1000) -> None:
         self.runs = 0

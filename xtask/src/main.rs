@@ -25,9 +25,9 @@ type Verb = (&'static str, &'static str, fn(&[String]) -> Outcome);
 const VERBS: &[Verb] = &[
     (
         "test",
-        "run tidy, lint, prose, book, portable and every test, and install the Debian packages that they \
-         need; `test quick` skips lint, prose, book, portable, doctests and the slow tests (real kernel, \
-         mounts, browser)",
+        "run tidy, lint, prose, book, portable and every test, and install the Debian packages \
+         that they need; `test quick` skips lint, prose, book, portable, doctests and the slow \
+         tests (real kernel, mounts, browser)",
         test::run,
     ),
     (

@@ -143,7 +143,10 @@ impl<D: BlockDevice> F2fs<D> {
     /// Writes a file's dirty data for an fsync, `lean` if that is for contents only.
     pub(crate) fn write_pages_of(&mut self, ino: u32, lean: bool) -> Result<bool, F2fsError> {
         let dirty = self.pages.dirty((ino, 0)..=(ino, u32::MAX));
-        let few = matches!(self.options.in_place, InPlace::Fsync(most) if lean || dirty.len() <= most as usize);
+        let few = match self.options.in_place {
+            InPlace::Fsync(most) => lean || dirty.len() <= most as usize,
+            _ => false,
+        };
         let why = if few { Why::Fsync } else { Why::WriteBack };
         dirty
             .iter()

@@ -141,7 +141,8 @@ pub enum AttachError {
     Unreadable(#[source] LayerFault),
     /// The chip is too small or the spare space too little.
     #[error(
-        "{0} erase blocks cannot hold {1} logical pages with the spare blocks that collection needs ({2}); expected more blocks or more over-provisioning"
+        "{0} erase blocks cannot hold {1} logical pages with the spare blocks that collection \
+         needs ({2}); expected more blocks or more over-provisioning"
     )]
     TooSmall(u32, u32, u32),
     /// The medium was formatted with other parameters, or by a newer version.

@@ -1,5 +1,5 @@
-//! Reads the past of a JFFS2 medium: deleted files, and every version of a file whose nodes have not
-//! been collected yet.
+//! Reads the past of a JFFS2 medium: deleted files, and every version of a file whose nodes have
+//! not been collected yet.
 //!
 //! *Promises.* Only whole nodes count. Nothing is written but what is asked for. Memory is a
 //! constant for each node on the medium. *Knows nothing of* other formats: they overwrite.

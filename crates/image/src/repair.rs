@@ -112,7 +112,8 @@ fn weight(checked: &Checked) -> [u64; 3] {
 fn hopeless(detected: Detected, truncated: bool) -> Option<&'static str> {
     match detected {
         _ if truncated => Some(
-            "the end of the image is missing and cannot be repaired; extract --salvage takes what is left, and create makes a new image of it",
+            "the end of the image is missing and cannot be repaired; extract --salvage takes what \
+             is left, and create makes a new image of it",
         ),
         Detected::Disk(DiskKind::Squashfs) => Some(
             "squashfs is never changed in place; extract --salvage takes what is left, and mksquashfs makes a new image of it",
@@ -122,7 +123,8 @@ fn hopeless(detected: Detected, truncated: bool) -> Option<&'static str> {
              a new image of it",
         ),
         Detected::Flash(_, FlashKind::Jffs2 { .. }) => Some(
-            "JFFS2 has nothing to repair in place: it ignores damaged nodes; extract --salvage takes what is left, and create makes a new image of it",
+            "JFFS2 has nothing to repair in place: it ignores damaged nodes; extract --salvage \
+             takes what is left, and create makes a new image of it",
         ),
         _ => None,
     }

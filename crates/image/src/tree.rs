@@ -1,8 +1,8 @@
 //! A tree of files as a list of entries with everything that they are, and where their contents can
 //! be read.
 //!
-//! *Promises.* Names are bytes. [`Tree::normalize`] puts any list into the one order that makers take:
-//! directories before what is in them, by name, hard links behind what they name; so the same
+//! *Promises.* Names are bytes. [`Tree::normalize`] puts any list into the one order that makers
+//! take: directories before what is in them, by name, hard links behind what they name; so the same
 //! entries make the same image, whatever order they came in. *Knows nothing of* formats, archives,
 //! or directories of the operating system.
 

@@ -4,7 +4,8 @@
 //! *Promises.* Recovery never looks for a copy that a remap took out of the log. The list of pairs
 //! ends with one more, which puts the commit block in the place of the transaction's first block in
 //! the log. To any reader of the format, Linux included, the transaction then is an empty one. The
-//! device remaps all pairs or none, so a cut finds the whole transaction or none of it. See `docs/formats/jbd.md`. *Knows nothing of* the device's own map.
+//! device remaps all pairs or none, so a cut finds the whole transaction or none of it. See
+//! `docs/formats/jbd.md`. *Knows nothing of* the device's own map.
 
 use crate::{Checkpoint, Journal, JournalError, transaction::Committing};
 use alloc::vec::Vec;

@@ -26,9 +26,14 @@ use std::ffi::OsString;
 
 /// Whole flash storage stacks in user space: chips, translation layers, workloads, reports.
 #[derive(Debug, Parser)]
-#[command(name = "nandlab", version, about, arg_required_else_help = true, color = clap::ColorChoice::Never)]
 #[command(
-    after_help = "Exit status: 0 done, 1 a problem was found, 2 bad input, 3 done, but something was lost."
+    name = "nandlab",
+    version,
+    about,
+    arg_required_else_help = true,
+    color = clap::ColorChoice::Never,
+    after_help = "Exit status: 0 done, 1 a problem was found, 2 bad input, 3 done, but something \
+                  was lost."
 )]
 struct Cli {
     #[command(subcommand)]

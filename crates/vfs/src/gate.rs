@@ -1,9 +1,9 @@
 //! The gate that every call of a file system passes. It decides whether the call may run, and it
 //! remembers that the medium failed.
 //!
-//! *Promises.* After a failed write memory and medium differ: no later call writes, and reading goes
-//! on. The gate keeps the first cause until the mount ends. After [`Gate::close`] every call fails.
-//! A call that succeeds costs two comparisons. *Knows nothing of* formats.
+//! *Promises.* After a failed write memory and medium differ: no later call writes, and reading
+//! goes on. The gate keeps the first cause until the mount ends. After [`Gate::close`] every call
+//! fails. A call that succeeds costs two comparisons. *Knows nothing of* formats.
 
 use crate::{
     Errno,

@@ -209,8 +209,8 @@ impl<M: Mtd> PageFtl<M> {
         Ok(())
     }
 
-    /// Gives the turn to a lane of the stream that has free pages, if the pool has one block left, which
-    /// the map may need.
+    /// Gives the turn to a lane of the stream that has free pages, if the pool has one block left,
+    /// which the map may need.
     fn share_lane(&mut self, stream: Stream) -> bool {
         if self.options.collection == Collection::Whole || self.blocks.free() > 1 {
             return false;

@@ -54,11 +54,15 @@ pub fn shape(image: &mut dyn Backing, scan: &Scan, hints: &Hints) -> Result<Shap
 
 /// Parity of a dump that ends within a page, unless structures speak for data without spare bytes.
 fn or_plain(shape: Shape, scored: &[Scored]) -> Result<Shape, Unclear> {
-    let plain = scored.iter().find(|(_, shape)| shape.oob == 0);
-    match plain.filter(|(score, _)| score.worth() > 0.0) {
+    match plain(scored).filter(|(score, _)| score.worth() > 0.0) {
         Some((_, plain)) => Err(Unclear::Close(named(&shape), plain.words())),
         None => Ok(shape),
     }
+}
+
+/// The candidate without spare bytes.
+fn plain(scored: &[Scored]) -> Option<&Scored> {
+    scored.iter().find(|(_, shape)| shape.oob == 0)
 }
 
 /// The pages with spare bytes that are tried.
@@ -137,7 +141,8 @@ fn decide(len: u64, scored: &[Scored], hints: &Hints) -> Result<Shape, Unclear> 
             decide_by_length(len, *a, *b)
         }
         [(_, shape), ..] if worth(0) > 0.0 && is_odd(shape, len, hints) => {
-            decide_by_length(len, *shape, Shape::PLAIN)
+            let plain = plain(scored).map_or(Shape::PLAIN, |(_, plain)| *plain);
+            decide_by_length(len, *shape, plain)
         }
         [(_, shape), ..] if worth(0) > 0.0 => Ok(*shape),
         // Nothing of flash in it.

@@ -1,7 +1,7 @@
 //! An image that ends before its file system does gives what is there, names what is not, and is
 //! not written.
 
-use crate::common::{bytes, formats, made};
+use crate::common::{files, formats, made};
 use nandlab_block::Image as Disk;
 use nandlab_image::check::{Severity, check};
 use nandlab_image::edit::edit;
@@ -9,7 +9,7 @@ use nandlab_image::file::ImageFile;
 use nandlab_image::make::Format;
 use nandlab_image::repair::repair;
 use nandlab_image::sink::{Bytes, Sink};
-use nandlab_image::tree::{Data, Entry, Node, Tree};
+use nandlab_image::tree::{Entry, Node};
 use nandlab_image::volume::{Access, Opening, Volume};
 use nandlab_image::walk::Losses;
 use nandlab_vfs::{Caller, FileSystem, Ino, NewNode, Sync, Time};
@@ -69,26 +69,6 @@ fn taken(volume: &mut Volume, salvage: bool) -> (nandlab_image::Result<()>, Cont
     )
 }
 
-fn tree(scratch: &Path) -> Tree {
-    let mut tree = Tree::default();
-    for number in 0..60usize {
-        let path = scratch.join(format!("contents {number}"));
-        let contents = bytes(number as u64, number * 900);
-        fs::write(&path, &contents).unwrap();
-        let name = format!("directory {}/a file with a name {number}", number % 4);
-        let entry = Entry {
-            node: Node::File {
-                size: contents.len() as u64,
-            },
-            mode: 0o644,
-            ..Entry::directory(name.as_bytes())
-        };
-        tree.push(entry, Data::whole(path, contents.len() as u64));
-    }
-    tree.normalize().unwrap();
-    tree
-}
-
 /// Each format, its image, and what is in that.
 fn images(scratch: &Path) -> Vec<(&'static str, Vec<u8>, Contents)> {
     let fat = ("fat", Format::Fat(nandlab_fat::Format::default()));
@@ -96,7 +76,7 @@ fn images(scratch: &Path) -> Vec<(&'static str, Vec<u8>, Contents)> {
         .into_iter()
         .chain([fat])
         .filter(|(name, _)| *name != "jffs2");
-    let tree = tree(scratch);
+    let tree = files(scratch, 60, 900, 4);
     kept.map(|(name, format)| {
         let image = scratch.join(name);
         made(&tree, format, &image, 1);

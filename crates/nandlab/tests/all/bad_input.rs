@@ -1,5 +1,5 @@
-//! Bad traces and dumps in all their forms: each gives one clear error on standard error, nothing on
-//! standard output, and exit status 2. Other mistakes are in `messages.txt`.
+//! Bad traces and dumps in all their forms: each gives one clear error on standard error, nothing
+//! on standard output, and exit status 2. Other mistakes are in `messages.txt`.
 
 use crate::command::{Lab, SMALL};
 

@@ -1,5 +1,5 @@
-//! Runs the experiments of the F2FS paper: cells, cleaning, devices, idle times, sustained writes and
-//! the wandering tree.
+//! Runs the experiments of the F2FS paper: cells, cleaning, devices, idle times, sustained writes
+//! and the wandering tree.
 
 use super::cells::{self, Phases};
 use super::cleaning::{self, Cleaned};

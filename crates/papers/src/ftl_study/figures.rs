@@ -1,4 +1,5 @@
-//! Draws Figure 2 and the tables behind Table 1: where writes go, where time goes, what the flash does.
+//! Draws Figure 2 and the tables behind Table 1: where writes go, where time goes, what the flash
+//! does.
 
 use super::cells::{Cell, Cells, TABLE_1};
 use crate::{Drawn, Exhibit, Figure, Quantity, line};

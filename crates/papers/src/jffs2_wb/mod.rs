@@ -177,7 +177,8 @@ fn on_reads(cells: &Cells) -> [Claim; 2] {
     [
         Claim::new(
             "reads-cached",
-            "While memory lasts the mean read of JFFS2 is a fraction of its mean write, by the cache: a half or less",
+            "While memory lasts the mean read of JFFS2 is a fraction of its mean write, by the \
+             cache: a half or less",
             Verdict::of(is_cached),
             format!(
                 "ms, 1 to 8 MB: reads {}; writes {}",
@@ -187,7 +188,8 @@ fn on_reads(cells: &Cells) -> [Claim; 2] {
         ),
         Claim::new(
             "reads-like-writes",
-            "Means of reads of EXT2 and of the routine rise from 16 MB on as those of writes, twofold or more",
+            "Means of reads of EXT2 and of the routine rise from 16 MB on as those of writes, \
+             twofold or more",
             Verdict::of([&ext2, &wb].into_iter().all(rises)),
             format!(
                 "ms, 1 to 32 MB: EXT2 {}; JFFS2-WB {}",
@@ -209,7 +211,8 @@ fn on_choices(cells: &Cells) -> [Claim; 2] {
     [
         Claim::new(
             "wb-quick-threads",
-            "With the routine and four threads at least 95 % of writes take less than 0.4 ms, 8 MB in all",
+            "With the routine and four threads at least 95 % of writes take less than 0.4 ms, 8 MB \
+             in all",
             Verdict::of(quick >= 0.95),
             format!("{:.1} %", quick * 100.0),
         ),
@@ -218,7 +221,8 @@ fn on_choices(cells: &Cells) -> [Claim; 2] {
             "The routine saves page programs if it merges writes over pages: half or more, 32 MB",
             Verdict::of(in_nodes * 2 <= apart),
             format!(
-                "{apart} programs, {in_pages} merged in nodes of a page, {in_nodes} in nodes of up to 64 KiB"
+                "{apart} programs, {in_pages} merged in nodes of a page, {in_nodes} in nodes of up \
+                 to 64 KiB"
             ),
         ),
     ]

@@ -64,7 +64,9 @@ pub fn bandwidths(cells: &Cells, bench: Bench) -> Exhibit {
     });
     Exhibit::table(
         format!("{bench}: bandwidth"),
-        "MB (10^6 bytes) a second, over the horizontal axis of the figure: means of ten seeds for the paper's modes and for the map in memory, one seed for the others. The paper leaves writeback out. Late: committed blocks are remapped at a checkpoint, not at each commit.",
+        "MB (10^6 bytes) a second, over the horizontal axis of the figure: means of ten seeds for \
+         the paper's modes and for the map in memory, one seed for the others. The paper leaves \
+         writeback out. Late: committed blocks are remapped at a checkpoint, not at each commit.",
         line("", bench.points().iter().map(|point| write_size(*point))),
         rows,
     )

@@ -177,7 +177,8 @@ fn claims(cells: &Cells) -> Vec<Claim> {
             cells,
             (
                 "jftl-near-ordered",
-                "Journaled with JFTL gives similar performance to ordered: within 10 %, over file size",
+                "Journaled with JFTL gives similar performance to ordered: within 10 %, over file \
+                 size",
             ),
             &[(JOURNALED_JFTL, ORDERED)],
             Bench::Bonnie,
@@ -217,7 +218,8 @@ fn claims(cells: &Cells) -> Vec<Claim> {
             cells,
             (
                 "flat-over-size",
-                "Bandwidth does not change largely as the file grows: largest over least at most 1.15",
+                "Bandwidth does not change largely as the file grows: largest over least at most \
+                 1.15",
             ),
             (Bench::Bonnie, &both),
             &published,
@@ -227,7 +229,8 @@ fn claims(cells: &Cells) -> Vec<Claim> {
             cells,
             (
                 "small-records-slow",
-                "New data is written more slowly in small records, in every mode: 4096 KiB over 4 KiB",
+                "New data is written more slowly in small records, in every mode: 4096 KiB over 4 \
+                 KiB",
             ),
             (Bench::Iozone, &["write"]),
             &published,
@@ -237,7 +240,8 @@ fn claims(cells: &Cells) -> Vec<Claim> {
             cells,
             (
                 "rewrite-flat",
-                "Rewriting in ordered mode is constant through the record sizes: largest over least at most 1.15",
+                "Rewriting in ordered mode is constant through the record sizes: largest over \
+                 least at most 1.15",
             ),
             (Bench::Iozone, &["rewrite"]),
             &[ORDERED, ORDERED_JFTL],

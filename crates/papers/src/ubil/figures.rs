@@ -223,7 +223,8 @@ pub fn table(cells: &Cells) -> Exhibit {
         .chain(SYSTEMS.iter().map(|system| system.name));
     Exhibit::table(
         "Table 1: IO performance",
-        "MB/s through JFFS2, uncompressed. The paper has UBIFS, which has a table of its own: compare columns, not numbers.",
+        "MB/s through JFFS2, uncompressed. The paper has UBIFS, which has a table of its own: \
+         compare columns, not numbers.",
         heads,
         PHASES.iter().enumerate().map(row),
     )

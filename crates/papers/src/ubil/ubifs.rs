@@ -95,7 +95,8 @@ impl UbifsCells {
         let published = ["", "published: UBI", "published: UBIL"].map(String::from);
         Exhibit::table(
             "Table 1: IO performance through UBIFS",
-            "MB/s, ten seeds, uncompressed. The time that UBIFS itself takes the processor is not counted: writes are faster here than there.",
+            "MB/s, ten seeds, uncompressed. The time that UBIFS itself takes the processor is not \
+             counted: writes are faster here than there.",
             published.into_iter().chain(heads),
             (0..PHASES.len()).map(row),
         )

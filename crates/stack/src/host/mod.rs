@@ -179,8 +179,8 @@ impl HostDescription {
         coded_byte(zlib, pages)
     }
 
-    /// Instructions of LZO for a byte. It leaves matches quickly behind, and takes ever longer steps
-    /// where it finds none.
+    /// Instructions of LZO for a byte. It leaves matches quickly behind, and takes ever longer
+    /// steps where it finds none.
     fn lzo_byte(&self, lzo: &Coded) -> f64 {
         let costs = &self.costs;
         let pages = [

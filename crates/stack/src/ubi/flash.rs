@@ -17,7 +17,6 @@ use std::rc::Rc;
 pub struct UbiFlash<M> {
     shared: Rc<RefCell<VolumeMtd<M>>>,
     geometry: Geometry,
-    shape: LebShape,
     background: bool,
     /// What a call costs the processor.
     driven: Option<(Nanos, Clock)>,
@@ -28,14 +27,12 @@ impl<M> Clone for UbiFlash<M> {
         let Self {
             shared,
             geometry,
-            shape,
             background,
             driven,
         } = self;
         Self {
             shared: shared.clone(),
             geometry: geometry.clone(),
-            shape: *shape,
             background: *background,
             driven: driven.clone(),
         }
@@ -52,11 +49,6 @@ impl<M: Mtd> UbiFlash<M> {
         let volume = described.volume_of(&ubi)?;
         let volume = VolumeMtd::new(ubi, volume)?;
         let geometry = volume.geometry().clone();
-        let shape = LebShape {
-            leb_bytes: geometry.page * geometry.pages_per_block,
-            lebs: geometry.blocks,
-            page: Some(geometry.page),
-        };
         let driven = processor.map(|Processor { host, clock }| {
             let call = host.time(host.costs.ubi_call);
             (call, clock.clone())
@@ -64,7 +56,6 @@ impl<M: Mtd> UbiFlash<M> {
         Ok(Self {
             shared: Rc::new(RefCell::new(volume)),
             geometry,
-            shape,
             background: described.background,
             driven,
         })
@@ -146,7 +137,11 @@ impl<M: Mtd> UbiFlash<M> {
 
 impl<M: Mtd> Lebs for UbiFlash<M> {
     fn shape(&self) -> LebShape {
-        self.shape
+        LebShape {
+            leb_bytes: self.geometry.page * self.geometry.pages_per_block,
+            lebs: self.geometry.blocks,
+            page: Some(self.geometry.page),
+        }
     }
 
     fn read(&mut self, lnum: u32, offs: u32, buf: &mut [u8]) -> Result<(), LebError> {

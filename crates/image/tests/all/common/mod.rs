@@ -301,12 +301,18 @@ pub fn judged(image: &Path, name: &str) -> Option<String> {
 
 /// Forty files in three directories.
 pub fn plain(scratch: &Path) -> Tree {
+    files(scratch, 40, 500, 3)
+}
+
+/// So many files, each `step` bytes longer than the one before, in so many directories.
+pub fn files(scratch: &Path, count: usize, step: usize, directories: usize) -> Tree {
     let mut tree = Tree::default();
-    for number in 0..40usize {
+    for number in 0..count {
         let path = scratch.join(format!("contents {number}"));
-        let contents = bytes(number as u64, number * 500);
+        let contents = bytes(number as u64, number * step);
         std::fs::write(&path, &contents).unwrap();
-        let name = format!("directory {}/a file with a name {number}", number % 3);
+        let directory = number % directories;
+        let name = format!("directory {directory}/a file with a name {number}");
         let entry = Entry {
             node: Node::File {
                 size: contents.len() as u64,

@@ -121,7 +121,8 @@ impl Case {
         let nandsim = self.nandsim;
         let blocks = self.blocks;
         format!(
-            "volumes {key} {place} {count} {page} {nandsim} parts={blocks} || {{ echo {key} failed; \
+            "volumes {key} {place} {count} {page} {nandsim} parts={blocks} || \
+             {{ echo {key} failed; \
              dmesg | grep -iE .ubifs. | head -60; exit 1; }}\n"
         )
     }

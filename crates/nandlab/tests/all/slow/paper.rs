@@ -224,7 +224,8 @@ fn jftl_shows_both_figures_judges_the_claims_and_takes_exactly_the_second_copy_a
     let paper: Value = serde_json::from_str(&json).unwrap();
     parts(&paper, "jftl");
     let claims = verdicts(&paper);
-    // On an aged device: docs/papers/jftl.md has the changes under which those that fail would hold.
+    // On an aged device: docs/papers/jftl.md has the changes under which those that fail would
+    // hold.
     let expected = [
         ("jftl-near-ordered", "fails"),
         ("journaled-half", "fails"),
