@@ -1,0 +1,36 @@
+//! Rules left out on purpose, to prove that tests bite.
+
+/// A rule left out on purpose. Never set outside tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeededBug {
+    /// Only the first of the two master nodes is written.
+    MasterOnce,
+    /// The block of the master nodes is unmapped before it begins anew.
+    UnmapMaster,
+    /// A block that is to read as erased is unmapped, and no more.
+    UnmapOnly,
+    /// A commit begins before the heads of the journal are written.
+    CommitUnflushed,
+    /// Blocks of the last commit go before the new one counts.
+    LeaveEarly,
+    /// A collected block goes before its nodes are written elsewhere.
+    CollectUnflushed,
+    /// The list of inodes without names is not written.
+    ForgetOrphans,
+    /// A removed file takes its attributes along without a word in the journal.
+    ForgetValues,
+    /// A truncation is not told to the journal.
+    ForgetTruncation,
+    /// An fsync writes contents, and no inodes.
+    FsyncContents,
+    /// A torn group of nodes counts.
+    KeepTornGroups,
+    /// What a cut may have torn is not written anew.
+    KeepTornEnds,
+    /// Sizes are not raised to the ends of contents.
+    KeepSizes,
+    /// Nodes of the journal are applied in the order of their blocks.
+    ReplayUnsorted,
+    /// A log that was put together again keeps the age of its beginning.
+    KeepLogAge,
+}
