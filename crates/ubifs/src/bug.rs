@@ -3,10 +3,12 @@
 /// A rule left out on purpose. Never set outside tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeededBug {
-    /// Only the first of the two master nodes is written.
-    MasterOnce,
-    /// The block of the master nodes is unmapped before it begins anew.
+    /// The second of the two master nodes is written first.
+    SecondMasterFirst,
+    /// The block of the master nodes is unmapped before it begins anew, as Linux does.
     UnmapMaster,
+    /// The same, and a pair of which one block is erased in part is refused.
+    RefuseTornErase,
     /// A block that is to read as erased is unmapped, and no more.
     UnmapOnly,
     /// A commit begins before the heads of the journal are written.

@@ -207,7 +207,11 @@ impl<L: Lebs> Ubifs<L> {
         self.master.highest_inode = self.highest_inode;
         let next = self.writer.master_offs.map_or(0, |offs| offs + step);
         let offs = if next + step > here.leb { 0 } else { next };
-        for lnum in [1, 2] {
+        let mut order = [1, 2];
+        if self.media.has_bug(SeededBug::SecondMasterFirst) {
+            order.reverse();
+        }
+        for lnum in order {
             let sqnum = self.next_sqnum();
             self.master.sqnum = sqnum;
             let mut bytes = self.master.draft().seal(sqnum, Group::None);
@@ -220,14 +224,12 @@ impl<L: Lebs> Ubifs<L> {
 
     /// Writes a master node. A full block is changed whole: unmapped, it could come back in part.
     fn write_one_master(&mut self, lnum: u32, offs: u32, bytes: &[u8]) -> Result<()> {
-        if lnum == 2 && self.media.has_bug(SeededBug::MasterOnce) {
-            return Ok(());
-        }
         if offs > 0 {
             return self.media.write(lnum, offs, bytes);
         }
         self.writer.counts.masters_renewed += 1;
-        if self.media.has_bug(SeededBug::UnmapMaster) {
+        let unmaps = [SeededBug::UnmapMaster, SeededBug::RefuseTornErase];
+        if unmaps.into_iter().any(|bug| self.media.has_bug(bug)) {
             self.media.unmap(lnum)?;
             return self.media.write(lnum, 0, bytes);
         }

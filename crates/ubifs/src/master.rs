@@ -5,6 +5,7 @@
 //! [`find`] decides as Linux does (`fs/ubifs/recovery.c`), in memory. It also takes a pair of which
 //! one block is erased in part.
 
+use crate::bug::SeededBug;
 use crate::error::Result;
 use crate::format::{Fault, Geometry, Kind, MAGIC, Master, is_erased, node};
 use crate::lebs::Lebs;
@@ -56,7 +57,10 @@ pub(crate) fn find<L: Lebs>(media: &mut Media<L>) -> Result<Chosen> {
             is_recovered: false,
         },
         None => Chosen {
-            master: recover(&first, &second, &here)?,
+            master: match media.has_bug(SeededBug::RefuseTornErase) {
+                true => by_turns(&first, &second, &here)?,
+                false => recover(&first, &second, &here)?,
+            },
             offs: 0,
             is_recovered: true,
         },

@@ -5,8 +5,8 @@ use nandlab_ubifs::{LebError, LebShape, Lebs};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-pub const PAGE: usize = 512;
-pub const LEB: usize = 31 * PAGE;
+const PAGE: usize = 512;
+const LEB: usize = 31 * PAGE;
 
 /// A change of the medium.
 #[derive(Clone, Debug)]
@@ -33,10 +33,13 @@ pub struct Medium {
     lebs: Vec<Leb>,
 }
 
+/// The changes since the power came on.
+pub type Log = Arc<Mutex<Vec<Op>>>;
+
 /// A volume that keeps its changes.
 pub struct Power {
     pub medium: Medium,
-    pub ops: Arc<Mutex<Vec<Op>>>,
+    pub ops: Log,
 }
 
 impl Medium {
@@ -126,13 +129,16 @@ impl Leb {
             *self = Self::with(&[]);
         }
         let whole = self.bytes.as_mut().unwrap();
-        let place = offs..offs + bytes.len();
-        let is_erased = whole[place.clone()].iter().all(|byte| *byte == 0xFF);
-        assert!(is_erased, "a page is written twice");
-        let pages = offs / PAGE..(offs + bytes.len()).div_ceil(PAGE);
-        let is_torn = pages.into_iter().any(|page| self.torn.contains(&page));
-        assert!(!is_torn, "a page is written that a cut has torn");
-        whole[place].copy_from_slice(bytes);
+        whole[offs..offs + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Whether nothing was programmed there since the erase, torn programs included.
+    fn is_erased(&self, offs: usize, len: usize) -> bool {
+        let end = offs + len;
+        let is_torn = (offs / PAGE..end.div_ceil(PAGE)).any(|page| self.torn.contains(&page));
+        let bytes = self.bytes.as_deref().unwrap_or(&[]);
+        let bytes = bytes.get(offs..end).unwrap_or(&[]);
+        !is_torn && bytes.iter().all(|byte| *byte == 0xFF)
     }
 
     /// A block that was unmapped may be there again, whole or in part.
@@ -185,6 +191,10 @@ impl Lebs for Power {
     }
 
     fn write(&mut self, lnum: u32, offs: u32, bytes: &[u8]) -> Result<(), LebError> {
+        let leb = &self.medium.lebs[lnum as usize];
+        if !leb.is_erased(offs as usize, bytes.len()) {
+            return Err(LebError::ReadOnly);
+        }
         self.take(Op::Write(lnum, offs, bytes.into()));
         Ok(())
     }

@@ -7,7 +7,7 @@
 mod medium;
 mod trees;
 
-use medium::{LEB, Medium, Op};
+use medium::{Log, Medium, Op};
 use nandlab_sim::mix;
 use nandlab_ubifs::{Counts, Format, SeededBug, Ubifs, format};
 use nandlab_vfs::model::{Model, Rules};
@@ -23,6 +23,8 @@ struct Case {
     lebs: u32,
     format: Format,
     rounds: u64,
+    /// One round in so many ends with a commit, the others with an fsync.
+    sync_every: u64,
     bug: Option<SeededBug>,
     /// One change in so many is cut.
     every: usize,
@@ -58,17 +60,16 @@ impl Case {
                 big_lpt: Some(seed % 3 == 0),
                 ..Format::default()
             },
-            rounds: 24,
+            rounds: 36,
+            // Often enough that the block of master nodes is full.
+            sync_every: if seed % 2 == 1 { 1 } else { 5 },
             bug: None,
             every: 1,
             levels: 3,
         }
     }
 
-    fn mount(
-        &self,
-        medium: &Medium,
-    ) -> Result<(Volume, std::sync::Arc<std::sync::Mutex<Vec<Op>>>), String> {
+    fn mount(&self, medium: &Medium) -> Result<(Volume, Log), String> {
         let power = medium.powered();
         let ops = power.ops.clone();
         let fs = Ubifs::mount_with_bug(power, self.bug);
@@ -95,7 +96,7 @@ impl Case {
         };
         let mut medium = base;
         run.note(&mut model, 0, true);
-        for life in 0..3 {
+        for life in 0..2 {
             let (mut fs, ops) = self.mount(&medium).unwrap();
             for round in 0..self.rounds {
                 for _ in 0..14 {
@@ -103,8 +104,8 @@ impl Case {
                     outcome.unwrap_or_else(|why| panic!("{life} {round}: {why} {:?}", fs.cause()));
                     run.note(&mut model, ops.lock().unwrap().len(), false);
                 }
-                match round % 4 {
-                    3 => fs.sync().unwrap(),
+                match round % self.sync_every {
+                    0 => fs.sync().unwrap(),
                     _ => fs.fsync(Ino::ROOT, Sync::All).unwrap(),
                 }
                 run.note(&mut model, ops.lock().unwrap().len(), true);
@@ -128,12 +129,24 @@ impl Case {
                 let mut cut = medium.clone();
                 cut.cut(Some(op), word);
                 let allowed = run.allowed(at);
-                let outcome = self.judge(&cut, &allowed, word, self.levels, &mut run.states);
+                let mut states = 0;
+                let outcome = self.judge(&cut, &allowed, word, self.levels, &mut states);
+                run.states += states;
                 outcome.map_err(|why| format!("seed {} change {at}: {why}", self.seed))?;
             }
             medium.apply(op);
         }
         Ok(())
+    }
+
+    /// Cuts the run at one place.
+    fn cut_at(&self, run: &Run, at: usize, word: u64) -> Result<(), String> {
+        let mut medium = run.base.clone();
+        run.ops[..at].iter().for_each(|op| medium.apply(op));
+        medium.cut(Some(&run.ops[at]), mix(self.seed, word));
+        let allowed = run.allowed(at);
+        let mut states = 0;
+        self.judge(&medium, &allowed, word, self.levels, &mut states)
     }
 
     /// Mounts what a cut has left, and compares; then cuts the mount itself.
@@ -267,4 +280,71 @@ fn every_cut_leaves_a_tree_that_was_there_and_a_volume_that_goes_on() {
     );
     assert!(counts.masters_renewed > 2, "{counts:?}");
     assert!(counts.orphan_lists > 3, "{counts:?}");
+}
+
+/// Linux unmaps a full block of master nodes before it begins it anew.
+#[test]
+fn a_block_of_master_nodes_that_is_erased_in_part_is_no_loss() {
+    let case = Case {
+        bug: Some(SeededBug::UnmapMaster),
+        every: 1,
+        levels: 1,
+        ..Case::new(1)
+    };
+    let run = case.run();
+    assert!(run.counts.masters_renewed > 0, "{:?}", run.counts);
+    // The changes around those of the two blocks.
+    let is_master = |op: &Op| matches!(op, Op::Unmap(1 | 2));
+    let places: Vec<usize> = (0..run.ops.len())
+        .filter(|at| is_master(&run.ops[*at]))
+        .collect();
+    for at in places {
+        for word in 0..60 {
+            for next in 1..4 {
+                case.cut_at(&run, at + next, word)
+                    .unwrap_or_else(|why| panic!("{at}: {why}"));
+            }
+        }
+    }
+}
+
+const BUGS: [SeededBug; 15] = [
+    SeededBug::SecondMasterFirst,
+    SeededBug::RefuseTornErase,
+    SeededBug::UnmapOnly,
+    SeededBug::CommitUnflushed,
+    SeededBug::LeaveEarly,
+    SeededBug::CollectUnflushed,
+    SeededBug::ForgetOrphans,
+    SeededBug::ForgetValues,
+    SeededBug::ForgetTruncation,
+    SeededBug::FsyncContents,
+    SeededBug::KeepTornGroups,
+    SeededBug::KeepTornEnds,
+    SeededBug::KeepSizes,
+    SeededBug::ReplayUnsorted,
+    SeededBug::KeepLogAge,
+];
+
+#[test]
+fn every_rule_left_out_is_found_by_a_cut() {
+    let mut unseen = Vec::new();
+    for bug in BUGS {
+        let found = (1..5).find_map(|seed| {
+            let case = Case {
+                bug: Some(bug),
+                every: 3,
+                levels: 5,
+                ..Case::new(seed)
+            };
+            let mut run = case.run();
+            let outcome = case.explore(&mut run);
+            outcome.err().map(|why| (run.states, why))
+        });
+        match found {
+            Some((states, why)) => println!("{bug:?}: state {states}: {why}"),
+            None => unseen.push(bug),
+        }
+    }
+    assert!(unseen.is_empty(), "{unseen:?}");
 }
