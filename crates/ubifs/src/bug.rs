@@ -29,6 +29,8 @@ pub enum SeededBug {
     KeepTornGroups,
     /// What a cut may have torn is not written anew.
     KeepTornEnds,
+    /// The commit of a recovery gives up blocks before it counts.
+    FreeInRecovery,
     /// Sizes are not raised to the ends of contents.
     KeepSizes,
     /// Nodes of the journal are applied in the order of their blocks.

@@ -21,12 +21,26 @@ use alloc::vec::Vec;
 impl<L: Lebs> Ubifs<L> {
     /// Commits everything that was written.
     pub(crate) fn commit(&mut self) -> Result<()> {
-        self.writer.counts.commits += 1;
         if !self.media.has_bug(SeededBug::CommitUnflushed) {
             self.flush_all()?;
         }
         self.count_obsolete();
         self.free_blocks()?;
+        self.write_commit()
+    }
+
+    /// The commit of a mount. No journal has what the recovery removed: the next recovery would
+    /// look for it again. So blocks that are left with nothing in use stay until the next commit.
+    pub(crate) fn commit_mount(&mut self) -> Result<()> {
+        self.count_obsolete();
+        if self.media.has_bug(SeededBug::FreeInRecovery) {
+            self.free_blocks()?;
+        }
+        self.write_commit()
+    }
+
+    fn write_commit(&mut self) -> Result<()> {
+        self.writer.counts.commits += 1;
         self.keep_one()?;
         let tail = self.writer.log.tail;
         let buds = self.start_log()?;

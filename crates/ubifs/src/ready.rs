@@ -72,7 +72,7 @@ impl<L: Lebs> Ubifs<L> {
         self.take_journal(found)?;
         self.take_kept()?;
         self.index.take_obsolete();
-        self.commit()
+        self.commit_mount()
     }
 
     /// Writes anew what a cut may have torn. A torn write may read as erased; so it is not enough
