@@ -11,8 +11,6 @@ pub enum SeededBug {
     RefuseTornErase,
     /// A block that is to read as erased is unmapped, and no more.
     UnmapOnly,
-    /// A commit begins before the heads of the journal are written.
-    CommitUnflushed,
     /// Blocks of the last commit go before the new one counts.
     LeaveEarly,
     /// A collected block goes before its nodes are written elsewhere.

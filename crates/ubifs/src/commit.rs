@@ -21,9 +21,7 @@ use alloc::vec::Vec;
 impl<L: Lebs> Ubifs<L> {
     /// Commits everything that was written.
     pub(crate) fn commit(&mut self) -> Result<()> {
-        if !self.media.has_bug(SeededBug::CommitUnflushed) {
-            self.flush_all()?;
-        }
+        self.flush_all()?;
         self.count_obsolete();
         self.free_blocks()?;
         self.write_commit()
