@@ -20,7 +20,7 @@ enum Effect {
     NoName(Key, Vec<u8>),
     /// The inode has lost its last name.
     Gone(u32),
-    /// Nobody refers to the inode, and the journal has told of all of its attributes.
+    /// Nobody refers to the inode, and the journal has nodes of all of its attributes.
     Buried(u32),
     Nothing,
 }

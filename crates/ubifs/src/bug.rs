@@ -19,7 +19,7 @@ pub enum SeededBug {
     ForgetOrphans,
     /// A removed file takes its attributes along without a word in the journal.
     ForgetValues,
-    /// A truncation is not told to the journal.
+    /// The journal has no node of a truncation.
     ForgetTruncation,
     /// An fsync writes contents, and no inodes.
     FsyncContents,

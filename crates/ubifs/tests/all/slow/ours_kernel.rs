@@ -159,7 +159,7 @@ fn volumes_on_pages_of_4_kib_are_the_kernels() {
         nandsim: "id_bytes=0x20,0xa2,0x00,0x26",
     };
     let mut cases = cases();
-    cases.retain(|case| case.is_cut);
+    cases.retain(|case| case.is_cut && case.choices.compressor % 3 == 0);
     judge_cases(chip, cases);
 }
 
