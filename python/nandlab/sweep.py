@@ -25,7 +25,8 @@ from ._nandlab import NandlabError
 from .experiment import Experiment, Source, Value
 from .store import Row, Store, Table, groups
 
-Axes = Mapping[str | tuple[str, ...], Sequence[Any]]
+# Values by key, or by a tuple of keys that change together. They are checked at run time.
+Axes = Mapping[Any, Any]
 
 # Runs that are given to an engine at once: it bounds what waits in memory.
 BATCH = 512
@@ -93,6 +94,8 @@ def combinations(
     steps: list[list[dict[str, Value]]] = [[dict(case) for case in cases]]
     for key, values in axes.items():
         keys = key if isinstance(key, tuple) else (key,)
+        if not isinstance(values, list | tuple | range):
+            raise ValueError(f"axis {', '.join(keys)}: found {values!r}, expected a list of values")
         rows = [value if isinstance(key, tuple) else (value,) for value in values]
         steps.append([dict(zip(keys, row, strict=True)) for row in rows])
     for parts in itertools.product(*steps):

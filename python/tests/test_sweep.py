@@ -189,6 +189,7 @@ def test_one_sweep_at_a_time_writes_to_a_store(tmp_path: Path) -> None:
         ('[sweep]\nexperiment = "one.toml"\nsed = 1\n', "sed"),
         ('[sweep]\nexperiment = "one.toml"\nuntil = {colum = "x"}\n', "colum"),
         ('[sweep]\nexperiment = "none.toml"\n', "none.toml"),
+        ('[sweep]\nexperiment = "one.toml"\n[axes]\n"ftl.victim" = "greedy"\n', "axis ftl.victim"),
         ("[sweep\n", "line 1"),
     ],
 )

@@ -150,7 +150,7 @@ impl<M: Mtd> Jffs2<M> {
             return Ok(self.unknown(at, bytes));
         }
         seen.unsure |= !sound;
-        // Whoever wrote a node that is too short for its name wrote it so.
+        // No interruption makes the length of a name contradict that of its node.
         let is_short = fields.is_some() && name.len() < bytes[28].into();
         let torn = !is_short
             && (name.ends_with(&[0xFF])
