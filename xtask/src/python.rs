@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What makes environments.
+/// The programs that make an environment.
 const NEEDED: &[(&str, &str)] = &[
     ("/usr/bin/python3", "python3"),
     ("/var/lib/dpkg/info/python3-venv.list", "python3-venv"),

@@ -121,7 +121,7 @@ impl<M: Mtd> Flash<M> {
         }
     }
 
-    /// Whether a clean marker of `len` bytes counts at `at` in its block. Linux goes on behind the
+    /// Tells if a clean marker of `len` bytes counts at `at` in its block. Linux goes on behind the
     /// head of one that does not (`jffs2_scan_eraseblock`).
     pub fn is_marker(&self, at: u32, len: u32) -> bool {
         at == 0 && len == self.marker_bytes()

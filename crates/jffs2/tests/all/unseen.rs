@@ -226,12 +226,10 @@ fn assert_node(found: &[Finding], at: usize, words: &str) {
     assert!(found.iter().any(is_it), "{found:?}");
 }
 
-/// Whether there is damage that is no node, in which a byte lies.
+/// Demands damage that is no node and that covers a byte.
 fn assert_garbage(found: &[Finding], byte: usize) {
     let byte = byte as u32;
-    let covers = |finding: &Finding| {
-        matches!(finding, Finding::Garbage { at, len, .. } if (*at..*at + *len).contains(&byte))
-    };
+    let covers = |finding: &Finding| matches!(finding, Finding::Garbage { at, len, .. } if (*at..*at + *len).contains(&byte));
     assert!(found.iter().any(covers), "{found:?}");
 }
 
