@@ -11,6 +11,7 @@ use nandlab_damage::edit::Script;
 use nandlab_damage::ext::TARGET;
 use nandlab_ext::{Ext, Mode, Options};
 
+/// Runs one input of the fuzzer.
 pub fn run(input: &[u8]) {
     disk::run(&TARGET, input, 2 << 20, survive);
 }

@@ -11,6 +11,7 @@ use nandlab_damage::edit::Script;
 use nandlab_damage::f2fs::TARGET;
 use nandlab_f2fs::{F2fs, Options};
 
+/// Runs one input of the fuzzer.
 pub fn run(input: &[u8]) {
     disk::run(&TARGET, input, 4 << 20, survive);
 }

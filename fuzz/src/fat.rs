@@ -10,6 +10,7 @@ use nandlab_damage::edit::Script;
 use nandlab_damage::fat::TARGET;
 use nandlab_fat::{Fat, Options};
 
+/// Runs one input of the fuzzer.
 pub fn run(input: &[u8]) {
     disk::run(&TARGET, input, 1 << 20, survive);
 }

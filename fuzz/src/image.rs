@@ -72,6 +72,7 @@ pub fn medium(script: Script<'_>) -> (Medium, ImageFormat) {
     }
 }
 
+/// Runs one input of the fuzzer.
 pub fn run(input: &[u8]) {
     let script = Script::new(input);
     let (medium, format) = medium(script);

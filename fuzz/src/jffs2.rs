@@ -19,6 +19,7 @@ use nandlab_vfs::FileSystem;
 const HEAP_PER_BYTE: usize = 12;
 const HEAP_FIXED: usize = 1 << 20;
 
+/// Runs one input of the fuzzer.
 pub fn run(input: &[u8]) {
     let script = Script::new(input);
     let seeds = seeds();

@@ -11,6 +11,7 @@ use nandlab_damage::ubi::{BYTES, seeds};
 use nandlab_mtd::{Image, ImageFormat};
 use nandlab_ubi::{Options, Ubi, UbiError, VolumeSpec};
 
+/// Runs one input of the fuzzer.
 pub fn run(input: &[u8]) {
     let script = Script::new(input);
     let seeds = seeds();

@@ -14,7 +14,8 @@ from ._nandlab import DescriptionError, ImageError, InternalError, NandlabError,
 from .experiment import Experiment, run
 from .image import Entry, Finding, Image
 from .result import Result
-from .sweep import Table, sweep
+from .store import Table
+from .sweep import sweep
 
 __all__ = [
     "DescriptionError",

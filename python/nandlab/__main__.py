@@ -9,7 +9,7 @@ def main() -> int:
     """Runs the command with the arguments of this process, and returns its exit status."""
     arguments = ["nandlab", *sys.argv[1:]]
     if arguments[1:2] == ["sweep"]:
-        from .sweep import command
+        from .command import command
 
         return command(arguments[2:])
     return _nandlab.command(arguments)

@@ -1,6 +1,20 @@
 from collections.abc import Callable
 from os import PathLike
-from typing import Any
+from typing import Any, final
+
+__all__ = [
+    "Column",
+    "DescriptionError",
+    "Experiment",
+    "Image",
+    "ImageError",
+    "InternalError",
+    "NandlabError",
+    "Outcome",
+    "RunError",
+    "Table",
+    "command",
+]
 
 class NandlabError(Exception): ...
 class DescriptionError(NandlabError): ...
@@ -8,18 +22,21 @@ class RunError(NandlabError): ...
 class ImageError(NandlabError): ...
 class InternalError(NandlabError): ...
 
+@final
 class Column:
     def __len__(self) -> int: ...
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
 
+@final
 class Table:
     def __len__(self) -> int: ...
     @property
     def names(self) -> list[str]: ...
-    def __getitem__(self, name: str) -> Column: ...
+    def __getitem__(self, key: str, /) -> Column: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
+@final
 class Experiment:
     def __new__(cls, text: str, file: str, directory: str, overrides: list[str]) -> Experiment: ...
     @property
@@ -28,6 +45,7 @@ class Experiment:
     def settings(self) -> list[tuple[str, str, str]]: ...
     def run(self, progress: Callable[[str, float], object] | None) -> Outcome: ...
 
+@final
 class Outcome:
     @property
     def json(self) -> str: ...
@@ -43,6 +61,7 @@ class Outcome:
     def histogram(self, operation: str) -> Table: ...
     def chip(self) -> Table: ...
 
+@final
 class Image:
     def __new__(
         cls,

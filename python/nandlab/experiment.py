@@ -11,7 +11,8 @@ from . import _nandlab
 from .result import Result
 
 Value = bool | int | float | str | list["Value"]
-Sections = Mapping[str, Mapping[str, Value]]
+# Sections by name, each a dict of keys. What is in them is checked when an experiment is made.
+Sections = Mapping[str, object]
 Source = str | PathLike[str] | Sections
 Progress = Callable[[str, float], object]
 
@@ -123,6 +124,8 @@ def _read(source: Source) -> tuple[str, str, str]:
 def _document(sections: Sections) -> str:
     lines = []
     for name, keys in sections.items():
+        if not isinstance(keys, Mapping):
+            raise TypeError(f"[{name}]: found {type(keys).__name__}, expected a dict of keys")
         lines.append(f"[{name}]")
         lines += [f"{key} = {_toml(value)}" for key, value in keys.items()]
     return "\n".join(lines) + "\n"

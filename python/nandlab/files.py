@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import io
-from typing import Any
+from typing import Any, NoReturn
 
 from fsspec.archive import AbstractArchiveFileSystem
 
@@ -40,7 +41,7 @@ class NandlabFileSystem(AbstractArchiveFileSystem):  # type: ignore[misc]
 
     def _open(self, path: str, mode: str = "rb", **_: Any) -> io.BytesIO:
         if mode != "rb":
-            raise NotImplementedError("images are opened to be read only")
+            _refuse(path)
         return io.BytesIO(self._image.read(_linked(self._image, path)))
 
     def cat_file(
@@ -51,6 +52,25 @@ class NandlabFileSystem(AbstractArchiveFileSystem):  # type: ignore[misc]
         size = self._image.entry(path).size
         begin, stop, _step = slice(start, end).indices(size)
         return self._image.read(path, begin, max(begin, stop))
+
+    def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
+        _refuse(path)
+
+    def makedirs(self, path: str, exist_ok: bool = False) -> None:
+        _refuse(path)
+
+    def rmdir(self, path: str) -> None:
+        _refuse(path)
+
+    def _rm(self, path: str) -> None:
+        _refuse(path)
+
+    def cp_file(self, path1: str, path2: str, **_: Any) -> None:
+        _refuse(path2)
+
+
+def _refuse(path: str) -> NoReturn:
+    raise OSError(errno.EROFS, "an image is a read-only file system", path)
 
 
 def _linked(image: Image, path: str) -> str:

@@ -6,31 +6,30 @@ interrupted goes on; a sweep with more values runs only what is new. A failed ru
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import itertools
 import json
 import math
 import os
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent import futures
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from ._nandlab import NandlabError
 from .experiment import Experiment, Source, Value
+from .store import Row, Store, Table, groups
 
-Row = dict[str, Any]
-Axes = Mapping[str | tuple[str, ...], Sequence[Any]]
+# Values by key, or by a tuple of keys that change together. They are checked at run time.
+Axes = Mapping[Any, Any]
 
 # Runs that are given to an engine at once: it bounds what waits in memory.
 BATCH = 512
-# Rows of a group of a Parquet file.
-GROUP = 10_000
 
 
 class Engine(Protocol):
@@ -51,59 +50,6 @@ class Until:
     most: int = 100
 
 
-class Table:
-    """The rows of a sweep, in a file of JSON lines. Only the row at hand is in memory."""
-
-    def __init__(self, path: Path, places: Sequence[int]) -> None:
-        self.path = path
-        # Where each row begins in the file.
-        self._places = list(places)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def __iter__(self) -> Iterator[Row]:
-        """The rows in the order of the sweep, whatever the order of their ends."""
-        with self.path.open("rb") as file:
-            for place in self._places:
-                file.seek(place)
-                yield json.loads(file.readline())
-
-    def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Writes the rows as Parquet. It needs pyarrow."""
-        import pyarrow.parquet as parquet
-
-        schema = self._schema()
-        with parquet.ParquetWriter(path, schema) as writer:
-            for batch in self._batches(schema):
-                writer.write_batch(batch)
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        import pyarrow
-
-        schema = self._schema()
-        reader = pyarrow.RecordBatchReader.from_batches(schema, self._batches(schema))
-        return reader.__arrow_c_stream__(requested_schema)
-
-    def _batches(self, schema: Any) -> Iterator[Any]:
-        import pyarrow
-
-        for rows in _groups(self, GROUP):
-            yield pyarrow.RecordBatch.from_pylist(rows, schema=schema)
-
-    def _schema(self) -> Any:
-        """One type a column: a column of which rows differ in type is text."""
-        import pyarrow
-
-        kinds: dict[str, set[type]] = {}
-        for row in self:
-            for name, value in row.items():
-                seen = kinds.setdefault(name, set())
-                if value is not None:
-                    seen.add(type(value))
-        return pyarrow.schema([(name, _arrow_type(seen)) for name, seen in kinds.items()])
-
-
 def sweep(
     experiment: Source | Experiment,
     axes: Axes | None = None,
@@ -122,29 +68,42 @@ def sweep(
     directory of the results. ``progress`` gets the runs done, all runs, and the seconds left.
     """
     base = experiment if isinstance(experiment, Experiment) else Experiment(experiment)
-    points = [dict(one) for one in _points(axes or {}, cases)]
-    folder = Path(store)
-    folder.mkdir(parents=True, exist_ok=True)
-    with _Store(folder / "results.jsonl") as results:
+    points = list(combinations(axes or {}, cases))
+    with Store(Path(store)) as results:
         runner = _Runner(base, results, engine, progress)
         if until is None:
-            keys = runner.run(points, _numbers(seeds))
+            keys = runner.run(points, numbers(seeds))
         else:
-            keys = _repeat(runner, points, _numbers(seeds), until)
+            keys = _repeat(runner, points, numbers(seeds), until)
     return Table(results.path, [results.places[key] for key in keys])
 
 
-def _points(axes: Axes, cases: Iterable[Mapping[str, Value]]) -> Iterator[dict[str, Value]]:
+def run_one(
+    base: Experiment, settings: Mapping[str, Value], seed: int, store: str | os.PathLike[str]
+) -> Row:
+    """Runs one of a sweep's runs, and leaves its row for whoever opens the store next."""
+    row = _run(_task(base, {**settings, **_seeded(seed)}))
+    Store(Path(store)).leave(row)
+    return row
+
+
+def combinations(
+    axes: Axes, cases: Iterable[Mapping[str, Value]]
+) -> Iterator[dict[str, Value]]:
+    """Every combination of the values of axes and cases."""
     steps: list[list[dict[str, Value]]] = [[dict(case) for case in cases]]
     for key, values in axes.items():
         keys = key if isinstance(key, tuple) else (key,)
+        if not isinstance(values, list | tuple | range):
+            raise ValueError(f"axis {', '.join(keys)}: found {values!r}, expected a list of values")
         rows = [value if isinstance(key, tuple) else (value,) for value in values]
         steps.append([dict(zip(keys, row, strict=True)) for row in rows])
     for parts in itertools.product(*steps):
         yield {name: value for part in parts for name, value in part.items()}
 
 
-def _numbers(seeds: int | Sequence[int]) -> list[int]:
+def numbers(seeds: int | Sequence[int]) -> list[int]:
+    """The seeds: these, or so many from 1."""
     return list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds)
 
 
@@ -162,7 +121,7 @@ class _Runner:
     def __init__(
         self,
         base: Experiment,
-        results: _Store,
+        results: Store,
         engine: Engine | None,
         progress: Callable[[int, int, float], object] | None,
     ) -> None:
@@ -178,8 +137,8 @@ class _Runner:
         done = new = 0
         total = len(points) * len(seeds)
         pairs = itertools.product(points, seeds)
-        tasks = (self.task({**point, **_seeded(seed)}) for point, seed in pairs)
-        for group in _groups(tasks, BATCH):
+        tasks = (_task(self.base, {**point, **_seeded(seed)}) for point, seed in pairs)
+        for group in groups(tasks, BATCH):
             keys += [task.key for task in group]
             missing = {task.key: task for task in group if task.key not in self.results}
             done += len(group) - len(missing)
@@ -193,18 +152,23 @@ class _Runner:
 
     def rows(self, tasks: list[_Task]) -> Iterator[Row]:
         if self.engine is not None:
-            yield from self.engine.map(_run, tasks)
+            try:
+                yield from self.engine.map(_run, tasks)
+            except (asyncio.CancelledError, futures.CancelledError) as error:
+                lost = "the engine gave up; what is done is kept: run the sweep again to go on"
+                raise NandlabError(lost) from error
             return
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
+        with futures.ThreadPoolExecutor(os.cpu_count()) as threads:
             yield from threads.map(_run, tasks)
 
-    def task(self, settings: dict[str, Value]) -> _Task:
-        try:
-            experiment = self.base.with_settings(settings)
-        except NandlabError as error:
-            parts = [self.base._text, self.base._overrides, settings]
-            return _Task(_key(parts), settings, None, str(error))
-        return _Task(_key([experiment.settings, _files(experiment)]), settings, experiment, None)
+
+def _task(base: Experiment, settings: dict[str, Value]) -> _Task:
+    try:
+        experiment = base.with_settings(settings)
+    except NandlabError as error:
+        parts = [base._text, base._overrides, settings]
+        return _Task(_key(parts), settings, None, str(error))
+    return _Task(_key([experiment.settings, _files(experiment)]), settings, experiment, None)
 
 
 def _seeded(seed: int) -> dict[str, Value]:
@@ -289,170 +253,3 @@ def _student(freedom: int) -> float:
     return z + math.fsum(term / freedom**power for power, term in enumerate(terms, 1))
 
 
-class _Store:
-    """Rows in a file of JSON lines, found by their keys. A torn last line does not count."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.places = _places(path)
-
-    def __enter__(self) -> _Store:
-        self.file = self.path.open("ab+")
-        self.file.seek(0, os.SEEK_END)
-        end = self.file.tell()
-        if end:
-            self.file.seek(end - 1)
-            if self.file.read(1) != b"\n":
-                self.file.write(b"\n")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.file.close()
-
-    def __contains__(self, key: str) -> bool:
-        return key in self.places
-
-    def __getitem__(self, key: str) -> Row:
-        self.file.seek(self.places[key])
-        return cast(Row, json.loads(self.file.readline()))
-
-    def add(self, row: Row) -> None:
-        self.file.seek(0, os.SEEK_END)
-        self.places[row["key"]] = self.file.tell()
-        self.file.write(json.dumps(row).encode() + b"\n")
-        self.file.flush()
-
-
-def _places(path: Path) -> dict[str, int]:
-    """Where in the file each row begins."""
-    places: dict[str, int] = {}
-    if not path.exists():
-        return places
-    with path.open("rb") as file:
-        at = 0
-        for line in file:
-            if line.endswith(b"}\n"):
-                try:
-                    places[json.loads(line)["key"]] = at
-                except (ValueError, KeyError):
-                    pass
-            at += len(line)
-    return places
-
-
-def _groups(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    iterator = iter(items)
-    while group := list(itertools.islice(iterator, size)):
-        yield group
-
-
-def _arrow_type(kinds: set[type]) -> Any:
-    import pyarrow
-
-    if kinds == {bool}:
-        return pyarrow.bool_()
-    if kinds == {int}:
-        return pyarrow.int64()
-    if kinds and kinds <= {int, float}:
-        return pyarrow.float64()
-    return pyarrow.string()
-
-
-def command(arguments: list[str]) -> int:
-    """``nandlab sweep``. Returns the exit status: 1 if a run failed, 2 for bad input."""
-    import argparse
-    import tomllib
-
-    parser = argparse.ArgumentParser(
-        prog="nandlab sweep", description="Run an experiment with many values of its keys."
-    )
-    parser.add_argument("file", metavar="SWEEP.toml", type=Path)
-    parser.add_argument("--store", metavar="DIR", help="where results are kept [default: beside]")
-    parser.add_argument("--parquet", metavar="FILE", help="write the table as Parquet")
-    parser.add_argument("--dask", metavar="ADDRESS", help="run on the cluster of this scheduler")
-    parser.add_argument(
-        "--array", action="store_true", help="print one command line a run, and run nothing"
-    )
-    options = parser.parse_args(arguments)
-    try:
-        described = _described(tomllib.loads(options.file.read_text()), options.file.parent)
-        if options.array:
-            return _print_lines(described)
-        store = options.store or options.file.with_suffix("")
-        table = _with_engine(options.dask, store, described)
-    except (NandlabError, OSError, ValueError) as error:
-        print(f"nandlab: {options.file}: {error}", file=sys.stderr)
-        return 2
-    if options.parquet:
-        table.to_parquet(options.parquet)
-    failed = sum(row["error"] is not None for row in table)
-    print(f"{len(table)} runs, {failed} failed: {table.path}")
-    return 1 if failed else 0
-
-
-@dataclass(frozen=True)
-class _Described:
-    path: Path
-    experiment: Experiment
-    axes: dict[str | tuple[str, ...], list[Any]]
-    cases: list[dict[str, Value]]
-    seeds: int | list[int]
-    until: Until | None
-
-
-def _described(document: dict[str, Any], directory: Path) -> _Described:
-    head = document.pop("sweep", {})
-    axes = document.pop("axes", {})
-    cases = document.pop("cases", [{}])
-    for name in document:
-        raise ValueError(f"[{name}]: unknown section, expected sweep, axes or cases")
-    if "experiment" not in head:
-        raise ValueError("[sweep]: expected experiment, the path of an experiment")
-    unknown = set(head) - {"experiment", "seeds", "until", "settings"}
-    for key in sorted(unknown):
-        raise ValueError(f"[sweep] {key}: unknown, expected experiment, seeds, settings or until")
-    path = directory / head["experiment"]
-    experiment = Experiment(path, head.get("settings"))
-    until = Until(**head["until"]) if "until" in head else None
-    split = {tuple(key.split(",")) if "," in key else key: axes[key] for key in axes}
-    return _Described(path, experiment, split, cases, head.get("seeds", 1), until)
-
-
-def _print_lines(described: _Described) -> int:
-    """One command line a run, for arrays of Slurm or for GNU parallel."""
-    import shlex
-
-    for point in _points(described.axes, described.cases):
-        for seed in _numbers(described.seeds):
-            changed = described.experiment.with_settings({**point, **_seeded(seed)})
-            sets = [part for one in changed._overrides for part in ("--set", one)]
-            key = _key([changed.settings, _files(changed)])
-            words = ["nandlab", "run", str(described.path), *sets, "--json", f"{key}.json"]
-            print(shlex.join(words))
-    return 0
-
-
-def _with_engine(address: str | None, store: str | Path, described: _Described) -> Table:
-    def run(engine: Engine | None) -> Table:
-        return sweep(
-            described.experiment,
-            described.axes,
-            cases=described.cases,
-            seeds=described.seeds,
-            until=described.until,
-            store=store,
-            engine=engine,
-            progress=_tell,
-        )
-
-    if address is None:
-        return run(None)
-    from distributed import Client
-
-    with Client(address) as client:  # type: ignore[no-untyped-call]
-        return run(client.get_executor())
-
-
-def _tell(done: int, total: int, left: float) -> None:
-    if sys.stderr.isatty():
-        print(f"\r{done} of {total}, {left:.0f} s left ", end="", file=sys.stderr, flush=True)

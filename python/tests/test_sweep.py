@@ -1,6 +1,6 @@
 """Sweeps: what is run, what is stored, and what goes on after an interruption."""
 
-import json
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +11,7 @@ import polars
 import pyarrow.parquet
 import pytest
 from conftest import SMALL, command
+from nandlab.store import Store
 from nandlab.sweep import Until, half_interval
 
 AXES = {"ftl.over-provisioning": [0.1, 0.3], "workload.pattern": ["random", "sequential"]}
@@ -120,19 +121,95 @@ def test_student_s_t_is_that_of_the_tables() -> None:
         assert half_interval(values) / scale == pytest.approx(expected, abs=0.002)
 
 
-def test_the_command_sweeps_and_prints_lines_for_arrays(tmp_path: Path) -> None:
+MANY = """
+[sweep]
+experiment = "one.toml"
+seeds = 2
+[axes]
+"ftl.over-provisioning" = [0.1, 0.2]
+"workload.pattern" = ["random", "sequential"]
+"""
+
+
+@pytest.fixture
+def described(tmp_path: Path) -> Path:
+    """A sweep of eight runs."""
     experiment = tmp_path / "one.toml"
     experiment.write_text('[chip]\npreset = "slc-2k"\nsize = "16 MiB"\n[ftl]\nscheme = "page"\n')
-    described = tmp_path / "many.toml"
-    described.write_text(
-        '[sweep]\nexperiment = "one.toml"\nseeds = 2\n[axes]\n"ftl.over-provisioning" = [0.1, 0.2]\n'
-    )
+    many = tmp_path / "many.toml"
+    many.write_text(MANY)
+    return many
+
+
+def rows_of(described: Path) -> list[str]:
+    """The stored rows; they are in the order of their ends."""
+    return sorted((described.with_suffix("") / "results.jsonl").read_text().splitlines())
+
+
+def test_the_command_runs_a_sweep(described: Path) -> None:
     done = command("sweep", str(described))
     assert done.returncode == 0, done.stderr
-    lines = (tmp_path / "many" / "results.jsonl").read_text().splitlines()
-    assert len([json.loads(line) for line in lines]) == 4
-    listed = command("sweep", str(described), "--array").stdout.splitlines()
-    assert len(listed) == 4 and all(line.startswith("nandlab run ") for line in listed)
-    described.write_text("[swep]\n")
+    assert done.stdout.startswith("8 runs, 0 failed")
+    assert len(rows_of(described)) == 8
+
+
+def test_an_array_leaves_the_rows_of_a_sweep(described: Path) -> None:
+    command("sweep", str(described))
+    whole = rows_of(described)
+    (described.with_suffix("") / "results.jsonl").unlink()
+    lines = command("sweep", str(described), "--array").stdout.splitlines()
+    assert len(lines) == 8
+    for line in lines[:-1]:
+        words = shlex.split(line)
+        assert words.pop(0) == "nandlab"
+        assert command(*words).returncode == 0
+    # The last job was lost: its run is done now, the others are taken in.
+    done = command("sweep", str(described))
+    assert done.stdout.startswith("8 runs, 0 failed")
+    assert rows_of(described) == whole
+    assert list(described.with_suffix("").glob("parts/*")) == []
+
+
+def test_a_number_that_the_sweep_does_not_have_is_refused(described: Path) -> None:
+    for number in ("0", "9"):
+        refused = command("sweep", str(described), "--only", number)
+        assert refused.returncode == 2 and f"--only {number}" in refused.stderr
+
+
+def test_one_sweep_at_a_time_writes_to_a_store(tmp_path: Path) -> None:
+    with Store(tmp_path), pytest.raises(nandlab.NandlabError, match="another sweep"):
+        nandlab.sweep(SMALL, AXES, store=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("[swep]\n", "swep"),
+        ("[sweep]\n", "experiment"),
+        ('[sweep]\nexperiment = "one.toml"\nsed = 1\n', "sed"),
+        ('[sweep]\nexperiment = "one.toml"\nuntil = {colum = "x"}\n', "colum"),
+        ('[sweep]\nexperiment = "none.toml"\n', "none.toml"),
+        ('[sweep]\nexperiment = "one.toml"\n[axes]\n"ftl.victim" = "greedy"\n', "axis ftl.victim"),
+        ("[sweep\n", "line 1"),
+    ],
+)
+def test_a_wrong_description_is_refused_by_name(described: Path, text: str, named: str) -> None:
+    described.write_text(text)
     refused = command("sweep", str(described))
-    assert refused.returncode == 2 and "swep" in refused.stderr
+    assert refused.returncode == 2 and named in refused.stderr, refused.stderr
+
+
+def test_a_report_has_curves_and_the_figures(described: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    words = ["sweep", str(described), "--report", str(page), "--column", "write_amplification"]
+    done = command(*words, "--column", "write_p99_ns")
+    assert done.returncode == 0, done.stderr
+    text = page.read_text()
+    assert text.count("<svg") == 2
+    for name in ("ftl.over-provisioning", "workload.pattern sequential", "write_p99_ns"):
+        assert name in text
+    again = tmp_path / "again.html"
+    command("sweep", str(described), "--report", str(again), *words[4:], "--column", "write_p99_ns")
+    assert again.read_text() == text
+    refused = command("sweep", str(described), "--report", str(page), "--column", "none")
+    assert refused.returncode == 2 and "none: no column" in refused.stderr

@@ -8,6 +8,7 @@ mod metadata;
 mod packages;
 mod portable;
 mod prose;
+mod python;
 mod record;
 mod test;
 mod tidy;
@@ -25,9 +26,9 @@ type Verb = (&'static str, &'static str, fn(&[String]) -> Outcome);
 const VERBS: &[Verb] = &[
     (
         "test",
-        "run tidy, lint, prose, book, portable and every test, and install the Debian packages \
-         that they need; `test quick` skips lint, prose, book, portable, doctests and the slow \
-         tests (real kernel, mounts, browser)",
+        "run tidy, lint, prose, book, portable, python and every test, and install the Debian \
+         packages that they need; `test quick` skips lint, prose, book, portable, python, doctests \
+         and the slow tests (real kernel, mounts, browser)",
         test::run,
     ),
     (
@@ -46,6 +47,11 @@ const VERBS: &[Verb] = &[
         "run textlint over the documents and all comments, with the rules of xtask/prose; `prose \
          list` prints all findings",
         prose::run,
+    ),
+    (
+        "python",
+        "build the Python package, check its types and run its tests; words go to pytest",
+        python::run_tests,
     ),
     (
         "portable",

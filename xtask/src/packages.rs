@@ -5,7 +5,7 @@ use crate::{Outcome, run};
 use std::path::Path;
 use std::process::Command;
 
-/// What a test looks for, and the package that brings it.
+/// The file that a test looks for, and the package that brings it.
 const NEEDED: &[(&str, &str)] = &[
     ("/usr/bin/qemu-system-x86_64", "qemu-system-x86"),
     ("/usr/bin/qemu-img", "qemu-utils"),
@@ -79,7 +79,7 @@ pub const QUICK: &[&str] = &[
     "libc6-dev",
 ];
 
-/// What builds for other processors: a compiler with the source of its library.
+/// The tools that build for other processors: a compiler with the source of its library.
 pub const PORTABLE: &[&str] = &["rustc-web", "cargo-web", "rust-web-src"];
 
 /// Installs what is missing of everything.

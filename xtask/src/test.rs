@@ -1,6 +1,6 @@
 //! Every test.
 
-use crate::{Outcome, book, cargo, lint, packages, portable, prose, root, tidy};
+use crate::{Outcome, book, cargo, lint, packages, portable, prose, python, root, tidy};
 
 /// The module of each crate's integration tests that holds its slow tests: they boot the real
 /// kernel, mount, start a browser or reproduce a paper. Where a test lies decides, so that there is
@@ -23,6 +23,7 @@ fn everything() -> Outcome {
     book::run(&[])?;
     packages::ensure()?;
     portable::run(&[])?;
+    python::run_tests(&[])?;
     crate::run(
         cargo()
             .current_dir(root())

@@ -109,7 +109,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         let boot = self.store.metadata(0)?;
         let info = u32::from(le16(boot, 48));
         let backup = u32::from(le16(boot, 50));
-        if info != 0 && layout.info.is_none() {
+        if layout.info.is_none() {
             walk.report.add(Finding::NoInfo(info));
         }
         if backup != 0 && layout.backup.is_none() {

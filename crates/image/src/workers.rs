@@ -253,3 +253,41 @@ fn find<'a>(
     };
     Ok((dir, name))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sink::Bytes;
+    use crate::tree::Node;
+
+    struct Nothing;
+
+    impl Fill for Nothing {
+        fn fill(self: Box<Self>, _: &Entry, _: &mut dyn Bytes) -> Result<Losses> {
+            Ok(Losses::default())
+        }
+    }
+
+    #[test]
+    fn files_that_claim_more_than_64_bits_together_are_given_in_order() {
+        let (jobs, waiting) = sync_channel(WAITING);
+        let mut queue = Queue {
+            jobs,
+            batch: Vec::new(),
+            bytes: 0,
+            given: 0,
+            failed: Arc::default(),
+        };
+        for size in [1, u64::MAX, u64::MAX, 1] {
+            let entry = Entry {
+                node: Node::File { size },
+                ..Entry::directory(b"file")
+            };
+            queue.give(entry, Box::new(Nothing), None).unwrap();
+        }
+        queue.end().unwrap();
+        let numbers = |batch: Vec<Job>| batch.iter().map(|job| job.number).collect();
+        let batches: Vec<Vec<usize>> = waiting.iter().map(numbers).collect();
+        assert_eq!(batches, [vec![0, 1], vec![2], vec![3]]);
+    }
+}

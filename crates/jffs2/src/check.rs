@@ -185,7 +185,12 @@ impl<M: Mtd> Jffs2<M> {
                             });
                         }
                     }
-                    at += pad(head.len) as usize;
+                    let is_marker = self.flash.is_marker(at as u32, head.len);
+                    let passed = match head.kind {
+                        kind::CLEANMARKER if !is_marker => HEAD as u32,
+                        _ => pad(head.len),
+                    };
+                    at += passed as usize;
                 }
                 Some(Place::BadHead | Place::NoMagic)
                     if let Some(broken) = Broken::read(self.flash.endian, rest) =>

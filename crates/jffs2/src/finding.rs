@@ -212,7 +212,7 @@ impl Finding {
             Self::Node { holds, .. } => holds.severity(),
             Self::Unreachable { why, .. } => match why {
                 Unreached::Nameless => Severity::Waste,
-                Unreached::NameLost | Unreached::Cycle => Severity::Damage,
+                Unreached::NameLost | Unreached::Cycle | Unreached::NoDirectory => Severity::Damage,
             },
             Self::Missing { .. }
             | Self::Gap { .. }
@@ -430,6 +430,9 @@ pub enum Unreached {
     /// It has no name, which is so too where the name was removed.
     #[error("it has no name; the name was removed, or is lost")]
     Nameless,
+    /// Its name lies in an inode that no name calls a directory.
+    #[error("its name lies in an inode that no name calls a directory")]
+    NoDirectory,
 }
 
 /// What a name leads to, in words.

@@ -121,6 +121,12 @@ impl<M: Mtd> Flash<M> {
         }
     }
 
+    /// Tells if a clean marker of `len` bytes counts at `at` in its block. Linux goes on behind the
+    /// head of one that does not (`jffs2_scan_eraseblock`).
+    pub fn is_marker(&self, at: u32, len: u32) -> bool {
+        at == 0 && len == self.marker_bytes()
+    }
+
     pub fn is_bad(&mut self, block: u32) -> Result<bool, MtdError> {
         self.mtd.is_bad(Block(block))
     }

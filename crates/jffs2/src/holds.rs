@@ -150,8 +150,11 @@ impl<M: Mtd> Jffs2<M> {
             return Ok(self.unknown(at, bytes));
         }
         seen.unsure |= !sound;
-        let torn =
-            name.ends_with(&[0xFF]) || self.health(at, at + DIRENT as u32, name) == Health::Torn;
+        // No interruption makes the length of a name contradict that of its node.
+        let is_short = fields.is_some() && name.len() < bytes[28].into();
+        let torn = !is_short
+            && (name.ends_with(&[0xFF])
+                || self.health(at, at + DIRENT as u32, name) == Health::Torn);
         let name = name.to_vec();
         let lost = LostName {
             dir,

@@ -397,7 +397,7 @@ impl<M: Mtd> Scanner<'_, M> {
                 }
             }
             kind::PADDING => self.found.current.add_padding(len),
-            kind::CLEANMARKER if len != self.flash.marker_bytes() || at != 0 => {
+            kind::CLEANMARKER if !self.flash.is_marker(at, len) => {
                 return Ok(HEAD as u32);
             }
             kind::CLEANMARKER => self.link(at, len, State::Normal, Owner::None),

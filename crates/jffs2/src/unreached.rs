@@ -124,6 +124,12 @@ impl<M: Mtd> Jffs2<M> {
             let path = format!("#{ino}").into_bytes();
             self.tell_below((0, path, ino), Unreached::Cycle, &mut shown, report)?;
         }
+        let holders = self.apart.names.keys().copied();
+        let named: Vec<u32> = holders.filter(|ino| self.links(*ino) > 0).collect();
+        for dir in named {
+            let names = (dir, Vec::new(), dir);
+            self.tell_below(names, Unreached::NoDirectory, &mut shown, report)?;
+        }
         let nameless = if all {
             self.apart.nameless.clone()
         } else {
@@ -161,10 +167,10 @@ impl<M: Mtd> Jffs2<M> {
                 let is_new = shown.insert(ino);
                 // A full report counts only; paths of any depth need not be kept for that.
                 let full = report.findings.len() >= FINDINGS_MAX;
-                let path = if full {
-                    Vec::new()
-                } else {
-                    [&path[..], b"/", &name].concat()
+                let path = match (full, path.is_empty()) {
+                    (true, _) => Vec::new(),
+                    (false, true) => name,
+                    (false, false) => [&path[..], b"/", &name].concat(),
                 };
                 if is_dir && is_new {
                     waiting.push_back((path.clone(), ino));

@@ -1,4 +1,4 @@
-//! What xfstests says of a test, and the list of what it is expected to say.
+//! The outcome of an xfstests test, and the list of expected outcomes.
 //!
 //! A line of the list is `TEST STACKS VERDICT` or `TEST STACKS VERDICT: REASON`, STACKS being names
 //! with commas between them, or `*` for all.
@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-/// What a test came to.
+/// The outcome of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// It says what it should.

@@ -403,3 +403,11 @@ fn a_first_table_entry_without_its_ones_is_noted() {
     };
     assert!(findings(&mut disk).contains(&expected));
 }
+
+#[test]
+fn a_volume_without_file_system_information_is_noted() {
+    let (mut disk, _) = volume(Bits::Fat32);
+    poke(&mut disk, 48, &[0, 0]);
+    let found = findings(&mut disk);
+    assert!(found.contains(&Finding::NoInfo(0)), "{found:?}");
+}

@@ -2,7 +2,7 @@
 
 use crate::common::{NOW, bytes, nor, nor_of, put, read_only};
 use crate::hostile::{BLOCK, crc, damage_of, find, forge, forge_name, medium, nodes, with_name};
-use nandlab_jffs2::{Finding, Jffs2, Options, Severity};
+use nandlab_jffs2::{Finding, Jffs2, Options, Severity, Unreached};
 use nandlab_vfs::{FileSystem, Ino, SetXattr};
 
 /// Finds a node's finding by its words.
@@ -219,4 +219,79 @@ fn nothing_is_written_behind_bytes_that_an_interrupted_write_left() {
     put(&mut fs, Ino::ROOT, "new", b"contents");
     fs.unmount().unwrap();
     assert_eq!(damage_of(fs.into_mtd().into_backing()), []);
+}
+
+fn assert_node(found: &[Finding], at: usize, words: &str) {
+    let is_it = |finding: &Finding| is_node(finding, at, words);
+    assert!(found.iter().any(is_it), "{found:?}");
+}
+
+/// Demands damage that is no node and that covers a byte.
+fn assert_garbage(found: &[Finding], byte: usize) {
+    let byte = byte as u32;
+    let covers = |finding: &Finding| matches!(finding, Finding::Garbage { at, len, .. } if (*at..*at + *len).contains(&byte));
+    assert!(found.iter().any(covers), "{found:?}");
+}
+
+#[test]
+fn a_clean_marker_behind_the_start_of_its_block_is_damage() {
+    let (mut image, at) = with_name(b"null");
+    image[at + 2..at + 4].copy_from_slice(&0x2003_u16.to_le_bytes());
+    let head = crc(&image[at..at + 8]);
+    image[at + 8..at + 12].copy_from_slice(&head.to_le_bytes());
+    // Linux goes on behind the head of the marker, where it finds no node.
+    assert_garbage(&damage_of(image), at + 12);
+}
+
+#[test]
+fn a_name_in_an_inode_that_is_no_directory_is_damage() {
+    let (mut image, at) = with_name(b"null");
+    let file = find(&image, 0xE001, |node| node[40..].starts_with(b"large"));
+    let ino = word(&image, file + 20);
+    forge(&mut image, (at, 0xE001), 3, ino);
+    let found = damage_of(image);
+    let lost = |finding: &Finding| {
+        matches!(finding, Finding::Unreachable { path, why: Unreached::NoDirectory, .. }
+            if path == b"null")
+    };
+    assert!(found.iter().any(lost), "{found:?}");
+}
+
+#[test]
+fn a_name_longer_than_its_node_is_damage() {
+    let (mut image, at) = with_name(b"null");
+    image[at + 40..at + 44].fill(0xFF);
+    image[at + 28] = 255;
+    // The checksum is right for the bytes behind the node, and Linux takes them.
+    forge_name(&mut image, at, |_| ());
+    assert_node(&damage_of(image), at, "length of the name");
+}
+
+#[test]
+fn a_zeroed_sector_is_damage() {
+    let (mut image, at) = with_name(b"null");
+    let sector = at / 512 * 512;
+    image[sector..sector + 512].fill(0);
+    assert_garbage(&damage_of(image), at);
+}
+
+#[test]
+fn an_attribute_longer_than_its_node_is_damage() {
+    let (mut image, _) = with_name(b"null");
+    let at = find(&image, 0xE008, |_| true);
+    let lengths = word(&image, at + 20) + (40 << 16);
+    let node = (at, 0xE008);
+    forge(&mut image, node, 5, lengths);
+    let end = at + 32 + (lengths >> 8 & 0xFF) as usize + 1 + (lengths >> 16) as usize;
+    let data = crc(&image[at + 32..end]);
+    forge(&mut image, node, 6, data);
+    assert_node(&damage_of(image), at, "length of the attribute");
+}
+
+#[test]
+fn a_reference_longer_than_its_fields_is_damage() {
+    let (mut image, _) = with_name(b"null");
+    let at = find(&image, 0xE009, |_| true);
+    forge(&mut image, (at, 0xE009), 1, 32);
+    assert_node(&damage_of(image), at, "length of the reference");
 }

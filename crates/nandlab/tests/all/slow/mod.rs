@@ -12,5 +12,6 @@ mod nftl_kernel;
 mod paper;
 mod picture;
 mod posix;
+mod results;
 mod signals;
 mod tools_kernel;

@@ -3,6 +3,7 @@
 //!
 //! All of them take five to eight minutes on two cores.
 
+use super::results::assert_kept;
 use crate::command::Lab;
 use serde_json::Value;
 
@@ -102,6 +103,7 @@ fn the_ftl_study_prints_rows_claims_and_assumptions_and_its_counts_follow_from_t
         2,
         "Figure 2, before and after"
     );
+    assert_kept("paper ftl-study", study.clone());
 }
 
 /// What the schemes' rules say of their counts, exactly.
@@ -294,6 +296,7 @@ fn jftl_shows_both_figures_judges_the_claims_and_takes_exactly_the_second_copy_a
         4,
         "two figures of two plots"
     );
+    assert_kept("paper jftl", paper.clone());
 }
 
 #[test]
@@ -369,6 +372,7 @@ fn jffs2_wb_shows_table_and_figure_and_judges_the_claims() {
         12,
         "means and maxima, three blocks, writes and reads"
     );
+    assert_kept("paper jffs2-wb", paper.clone());
 }
 
 #[test]
@@ -470,6 +474,7 @@ fn ubil_shows_figure_and_table_and_judges_the_claims() {
         4,
         "to 1 GiB after a detach and without, to 8 GiB, to 1 TiB"
     );
+    assert_kept("paper ubil", paper.clone());
 }
 
 #[test]
@@ -565,4 +570,5 @@ fn f2fs_stands_beside_ext4_on_the_phone_and_judges_cleaning_adaptive_writes_and_
         10,
         "two of benchmarks, two of the phone, two distributions, two over time, devices, the tree"
     );
+    assert_kept("paper f2fs", paper.clone());
 }

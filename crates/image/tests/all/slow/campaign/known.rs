@@ -94,6 +94,11 @@ pub const KNOWN: &[Known] = &[
     ),
     line(
         Ext,
+        "Superblock last ",
+        NotClaimed("the check has no clock, and no time of the superblock decides what is read"),
+    ),
+    line(
+        Ext,
         "Backing up journal inode block information",
         NotClaimed("the superblock's copy of the journal's inode serves e2fsck only"),
     ),
@@ -113,11 +118,6 @@ pub const KNOWN: &[Known] = &[
         NotClaimed("byte 12 of a dot entry is reserved, and read by nobody"),
     ),
     line(Fat, "File size is", Reported("are one file")),
-    line(
-        Fat,
-        "Both FATs appear to be corrupt",
-        Reported("first table entry"),
-    ),
     // fsck.fat reads on behind the end.
     line(
         Fat,
@@ -163,6 +163,11 @@ pub const KNOWN: &[Known] = &[
     line(
         Fat,
         "FSINFO sector has bad magic",
+        Reported("no file system information"),
+    ),
+    line(
+        Fat,
+        "No FSINFO sector",
         Reported("no file system information"),
     ),
     line(Fat, "Free cluster summary wrong", Reported("free clusters")),
@@ -281,6 +286,7 @@ pub const FOLLOWING: &[(Format, &str)] = &[
     (Ext, "Pass "),
     (Ext, "*****"),
     (Ext, "Fix? no"),
+    (Ext, "now = "),
     (Ext, "Clear? no"),
     (Ext, "Recreate? no"),
     (Ext, "Connect to /lost+found? no"),
