@@ -128,7 +128,7 @@ impl<L: Lebs> Ubifs<L> {
         self.writer.references.contains_key(&number)
     }
 
-    /// Whether the journal has to tell of attributes before their entries may go.
+    /// True if the journal has to tell of attributes before their entries may go.
     fn has_values(&self, number: u32) -> bool {
         let (from, to) = Key::kind_range(number, KeyKind::Xent);
         let has = self.index.range(from, to).next().is_some();

@@ -25,7 +25,7 @@ pub enum SeededBug {
     FsyncContents,
     /// A torn group of nodes counts.
     KeepTornGroups,
-    /// What a cut may have torn is not written anew.
+    /// Blocks with torn ends stay as they are.
     KeepTornEnds,
     /// The commit of a recovery gives up blocks before it counts.
     FreeInRecovery,

@@ -21,7 +21,7 @@ pub enum Op {
 struct Leb {
     /// Nothing if the block is unmapped.
     bytes: Option<Vec<u8>>,
-    /// What a cut may bring back.
+    /// Contents that a cut may bring back.
     ghost: Option<Vec<u8>>,
     /// Pages that read as erased, and are not.
     torn: BTreeSet<usize>,
@@ -132,7 +132,7 @@ impl Leb {
         whole[offs..offs + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Whether nothing was programmed there since the erase, torn programs included.
+    /// True if nothing was programmed there since the erase, torn programs included.
     fn is_erased(&self, offs: usize, len: usize) -> bool {
         let end = offs + len;
         let is_torn = (offs / PAGE..end.div_ceil(PAGE)).any(|page| self.torn.contains(&page));

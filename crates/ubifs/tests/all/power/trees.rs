@@ -1,4 +1,4 @@
-//! What a cut may leave of a tree: names and attributes as they were after some call, and each
+//! Trees that a cut may leave: names and attributes as they were after some call, and each
 //! block of a file as some call left it.
 
 use nandlab_vfs::FileType;
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 const BLOCK: usize = 4096;
 
-/// What inodes and names say, the root's own attributes left out.
+/// Names with their inodes, the root's own attributes left out.
 fn names(tree: &Tree) -> Vec<String> {
     let said = tree.iter().filter(|(path, _)| !path.is_empty());
     let said = said.map(|(path, entry)| {
@@ -68,7 +68,7 @@ fn contents(found: &Tree, tree: &Tree, allowed: &[&Tree]) -> Result<(), String> 
     Ok(())
 }
 
-/// Whether a version has this block; zeros lie behind its end.
+/// True if a version has this block; zeros lie behind its end.
 fn is_block(bytes: &[u8], from: usize, block: &[u8]) -> bool {
     let known = bytes.get(from..).unwrap_or_default();
     let known = &known[..known.len().min(block.len())];
