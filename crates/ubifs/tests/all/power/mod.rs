@@ -58,7 +58,7 @@ impl Case {
             format: Format {
                 version: 4 + (seed % 2) as u32,
                 compressor: (seed % 4) as u16,
-                big_lpt: Some(seed % 3 == 0),
+                big_lpt: Some(seed.is_multiple_of(3)),
                 ..Format::default()
             },
             rounds: 36,
