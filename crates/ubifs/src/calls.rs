@@ -1,8 +1,10 @@
 //! The calls of a file system, each checked here and carried out elsewhere.
 
+use crate::bug::SeededBug;
 use crate::error::Result;
 use crate::format::BLOCK;
 use crate::inode;
+use crate::journal::Head;
 use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 use alloc::vec::Vec;
@@ -164,7 +166,10 @@ impl<L: Lebs> FileSystem for Ubifs<L> {
         }
         self.write_call(Call::on("fsync", ino), |fs| {
             fs.inode(ino)?;
-            fs.flush_all()?;
+            match fs.media.has_bug(SeededBug::FsyncContents) {
+                true => fs.flush(Head::Data)?,
+                false => fs.flush_all()?,
+            }
             fs.media.sync()
         })
     }

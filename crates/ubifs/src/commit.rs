@@ -6,6 +6,7 @@
 //! afterwards.
 
 use crate::blocks::Blocks;
+use crate::bug::SeededBug;
 use crate::error::{Result, UbifsError};
 use crate::format::draft::{append, pad};
 use crate::format::{
@@ -20,27 +21,50 @@ use alloc::vec::Vec;
 impl<L: Lebs> Ubifs<L> {
     /// Commits everything that was written.
     pub(crate) fn commit(&mut self) -> Result<()> {
-        self.writer.counts.commits += 1;
         self.flush_all()?;
         self.count_obsolete();
         self.free_blocks()?;
+        self.write_commit()
+    }
+
+    /// The commit of a mount. No journal has what the recovery removed: the next recovery would
+    /// look for it again. So blocks that are left with nothing in use stay until the next commit.
+    pub(crate) fn commit_mount(&mut self) -> Result<()> {
+        self.count_obsolete();
+        if self.media.has_bug(SeededBug::FreeInRecovery) {
+            self.free_blocks()?;
+        }
+        self.write_commit()
+    }
+
+    fn write_commit(&mut self) -> Result<()> {
+        self.writer.counts.commits += 1;
         self.keep_one()?;
         let tail = self.writer.log.tail;
         let buds = self.start_log()?;
         self.thin_index();
         self.write_index()?;
         self.write_orphans()?;
-        let left = self.leave_index_blocks();
+        let mut left = self.leave_index_blocks();
+        if self.media.has_bug(SeededBug::LeaveEarly) {
+            left = self.unmap_all(left)?;
+        }
         self.write_properties()?;
         let no_orphans = match self.writer.orphans.is_empty() {
             true => NO_ORPHANS,
             false => 0,
         };
         self.write_master(DIRTY | no_orphans)?;
-        for lnum in left {
-            self.media.unmap(lnum)?;
-        }
+        self.unmap_all(left)?;
         self.finish(tail, buds)
+    }
+
+    /// Gives up blocks; returns those that are left.
+    fn unmap_all(&mut self, lnums: Vec<u32>) -> Result<Vec<u32>> {
+        lnums
+            .into_iter()
+            .try_for_each(|lnum| self.media.unmap(lnum))?;
+        Ok(Vec::new())
     }
 
     /// Calls index blocks empty that this commit has left, so that the properties on the medium say
@@ -134,6 +158,7 @@ impl<L: Lebs> Ubifs<L> {
                 return;
             }
             self.index.tree.touch_block(lnum);
+            self.writer.counts.index_blocks_moved += 1;
         }
     }
 
@@ -193,20 +218,34 @@ impl<L: Lebs> Ubifs<L> {
         self.master.flags = flags;
         self.master.highest_inode = self.highest_inode;
         let next = self.writer.master_offs.map_or(0, |offs| offs + step);
-        let is_new = next + step > here.leb || next == 0;
-        let offs = if is_new { 0 } else { next };
-        for lnum in [1, 2] {
+        let offs = if next + step > here.leb { 0 } else { next };
+        let mut order = [1, 2];
+        if self.media.has_bug(SeededBug::SecondMasterFirst) {
+            order.reverse();
+        }
+        for lnum in order {
             let sqnum = self.next_sqnum();
             self.master.sqnum = sqnum;
             let mut bytes = self.master.draft().seal(sqnum, Group::None);
             pad(&mut bytes, step);
-            if is_new {
-                self.media.unmap(lnum)?;
-            }
-            self.media.write(lnum, offs, &bytes)?;
+            self.write_one_master(lnum, offs, &bytes)?;
         }
         self.writer.master_offs = Some(offs);
         self.media.sync()
+    }
+
+    /// Writes a master node. A full block is changed whole: unmapped, it could come back in part.
+    fn write_one_master(&mut self, lnum: u32, offs: u32, bytes: &[u8]) -> Result<()> {
+        if offs > 0 {
+            return self.media.write(lnum, offs, bytes);
+        }
+        self.writer.counts.masters_renewed += 1;
+        let unmaps = [SeededBug::UnmapMaster, SeededBug::RefuseTornErase];
+        if unmaps.into_iter().any(|bug| self.media.has_bug(bug)) {
+            self.media.unmap(lnum)?;
+            return self.media.write(lnum, 0, bytes);
+        }
+        self.media.change(lnum, bytes)
     }
 
     /// Gives up what only older commits use.

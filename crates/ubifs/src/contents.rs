@@ -5,6 +5,7 @@
 //! A recovery raises the size to the end of the contents. A truncation is one group of nodes.
 
 use crate::batch::Batch;
+use crate::bug::SeededBug;
 use crate::error::{Result, UbifsError};
 use crate::format::{BLOCK, DataNode, Draft, FILE_MAX, IS_PACKED, Key, KeyKind, Truncation};
 use crate::inode::Inode;
@@ -124,11 +125,13 @@ impl<L: Lebs> Ubifs<L> {
         let number = inode.number;
         let mut batch = Batch::default();
         batch.inode(inode);
-        batch.truncation(Truncation {
-            inode: number,
-            old,
-            new,
-        });
+        if !self.media.has_bug(SeededBug::ForgetTruncation) {
+            batch.truncation(Truncation {
+                inode: number,
+                old,
+                new,
+            });
+        }
         let within = new % BLOCK_BYTES;
         let key = Key::new(number, KeyKind::Data, (new / BLOCK_BYTES) as u32);
         if let Some(at) = self.index.get(key)?.filter(|_| within > 0) {

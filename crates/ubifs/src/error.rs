@@ -30,8 +30,8 @@ pub enum UbifsError {
         /// The error that was met there.
         error: LebError,
     },
-    /// A commit found no empty block for the index.
-    #[error("no empty block for the index, expected one to be kept")]
+    /// A commit found no empty block for the index or the properties.
+    #[error("no empty block for a commit, expected one to be kept")]
     Full,
     /// Nothing is written any more since an earlier write failed.
     #[error("read-only since an earlier write failed")]

@@ -53,8 +53,8 @@ pub struct LebShape {
 
 /// Logical blocks. Those that are only read need no more than the first two methods.
 ///
-/// Everything takes effect in the order of the calls. A power cut may tear the last write, and it
-/// may bring back what an unmapped block held. It leaves a changed block whole, old or new.
+/// Everything takes effect in the order of the calls. A power cut may tear the last write. It leaves
+/// a changed block whole, old or new, if the block held something before.
 pub trait Lebs {
     /// Their number and length.
     fn shape(&self) -> LebShape;
@@ -74,14 +74,15 @@ pub trait Lebs {
         Err(LebError::ReadOnly)
     }
 
-    /// Gives up the contents of a block, which reads as erased.
+    /// Gives up the contents of a block, which reads as erased. A power cut may bring them back, in
+    /// part perhaps, until the block is written, changed or renewed.
     fn unmap(&mut self, lnum: u32) -> Result<(), LebError> {
         let _ = lnum;
         Err(LebError::ReadOnly)
     }
 
-    /// Makes sure that an unmapped block reads as erased after a power cut, too.
-    fn map(&mut self, lnum: u32) -> Result<(), LebError> {
+    /// Lets a block read as erased, after a power cut too: it holds all that it held, or nothing.
+    fn renew(&mut self, lnum: u32) -> Result<(), LebError> {
         let _ = lnum;
         Err(LebError::ReadOnly)
     }
@@ -113,8 +114,8 @@ impl<L: Lebs + ?Sized> Lebs for Box<L> {
         (**self).unmap(lnum)
     }
 
-    fn map(&mut self, lnum: u32) -> Result<(), LebError> {
-        (**self).map(lnum)
+    fn renew(&mut self, lnum: u32) -> Result<(), LebError> {
+        (**self).renew(lnum)
     }
 
     fn sync(&mut self) -> Result<(), LebError> {
@@ -127,6 +128,8 @@ pub struct UbiLebs<M> {
     ubi: Ubi<M>,
     volume: u32,
     shape: LebShape,
+    /// The device erases and moves after each call that writes.
+    pub(crate) works: bool,
 }
 
 impl<M> fmt::Debug for UbiLebs<M> {
@@ -147,7 +150,24 @@ impl<M: Mtd> UbiLebs<M> {
             lebs: info.record.reserved,
             page: Some(ubi.info().shape.page),
         };
-        Ok(Self { ubi, volume, shape })
+        Ok(Self {
+            ubi,
+            volume,
+            shape,
+            works: false,
+        })
+    }
+
+    /// Makes a call that writes, then lets the device work. Its failure shows in the next call.
+    fn call(
+        &mut self,
+        call: impl FnOnce(&mut Ubi<M>, u32) -> Result<(), UbiError>,
+    ) -> Result<(), LebError> {
+        call(&mut self.ubi, self.volume)?;
+        if self.works {
+            let _ = self.ubi.work();
+        }
+        Ok(())
     }
 
     /// Returns the UBI device below.
@@ -166,19 +186,19 @@ impl<M: Mtd> Lebs for UbiLebs<M> {
     }
 
     fn write(&mut self, lnum: u32, offs: u32, bytes: &[u8]) -> Result<(), LebError> {
-        Ok(self.ubi.write(self.volume, lnum, offs, bytes)?)
+        self.call(|ubi, id| ubi.write(id, lnum, offs, bytes))
     }
 
     fn change(&mut self, lnum: u32, bytes: &[u8]) -> Result<(), LebError> {
-        Ok(self.ubi.change(self.volume, lnum, bytes)?)
+        self.call(|ubi, id| ubi.change(id, lnum, bytes))
     }
 
     fn unmap(&mut self, lnum: u32) -> Result<(), LebError> {
-        Ok(self.ubi.unmap(self.volume, lnum)?)
+        self.call(|ubi, id| ubi.unmap(id, lnum))
     }
 
-    fn map(&mut self, lnum: u32) -> Result<(), LebError> {
-        Ok(self.ubi.map(self.volume, lnum)?)
+    fn renew(&mut self, lnum: u32) -> Result<(), LebError> {
+        self.call(|ubi, id| ubi.renew(id, lnum))
     }
 
     fn sync(&mut self) -> Result<(), LebError> {
@@ -259,8 +279,8 @@ impl<B: Backing> Lebs for Bare<B> {
         self.change(lnum, &[])
     }
 
-    fn map(&mut self, _: u32) -> Result<(), LebError> {
-        Ok(())
+    fn renew(&mut self, lnum: u32) -> Result<(), LebError> {
+        self.change(lnum, &[])
     }
 
     fn sync(&mut self) -> Result<(), LebError> {

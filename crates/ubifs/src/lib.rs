@@ -33,6 +33,7 @@ extern crate alloc;
 
 mod batch;
 mod blocks;
+mod bug;
 mod calls;
 mod check;
 mod collect;
@@ -67,6 +68,8 @@ mod volume;
 mod writer;
 mod xattr;
 
+#[doc(hidden)]
+pub use bug::SeededBug;
 pub use check::Totals;
 pub use error::UbifsError;
 pub use finding::Finding;

@@ -6,14 +6,13 @@
 //! hold nothing in use are given up by [`LptTree::finish`], which comes after the master node.
 
 use crate::blocks::Blocks;
-use crate::error::Result;
+use crate::error::{Result, UbifsError};
 use crate::format::{Geometry, LptShape, Ltab, Master, Place};
 use crate::lebs::Lebs;
 use crate::lpt::Lpt;
 use crate::node::Media;
 use alloc::collections::BTreeSet;
 use alloc::{vec, vec::Vec};
-use nandlab_vfs::Errno;
 
 /// Where the nodes of the tree lie.
 #[derive(Debug)]
@@ -27,6 +26,8 @@ pub(crate) struct LptTree {
     saved_at: Option<Place>,
     /// Blocks that hold nothing in use, but are not unmapped yet.
     waiting: Vec<u32>,
+    /// Times that the whole tree was written, so that its old blocks became free.
+    pub moved: u64,
 }
 
 /// The bytes of one stretch of a block that are to be written.
@@ -54,14 +55,14 @@ impl Layout {
         if end.is_none_or(|end| end + len as u32 > self.leb) {
             self.close(ltab);
             let Some(lnum) = self.free.pop() else {
-                return Err(Errno::NoSpace.into());
+                return Err(UbifsError::Full);
             };
             let bytes = Vec::new();
             let offs = 0;
             self.stretches.push(Stretch { lnum, offs, bytes });
         }
         let Some(stretch) = self.stretches.last_mut() else {
-            return Err(Errno::NoSpace.into());
+            return Err(UbifsError::Full);
         };
         let offs = stretch.offs + stretch.bytes.len() as u32;
         stretch.bytes.resize(stretch.bytes.len() + len, 0);
@@ -105,6 +106,7 @@ impl LptTree {
             ltab_at: None,
             saved_at: None,
             waiting: Vec::new(),
+            moved: 0,
             shape,
         }
     }
@@ -142,9 +144,10 @@ impl LptTree {
     }
 
     /// Nodes to be written, by levels.
-    fn dirty(&self, leaves: BTreeSet<u32>, leb: u32) -> Vec<BTreeSet<u32>> {
+    fn dirty(&mut self, leaves: BTreeSet<u32>, leb: u32) -> Vec<BTreeSet<u32>> {
         let is_new = self.ltab_at.is_none();
         if is_new || self.room(leb) <= 2 * self.shape.whole_bytes() {
+            self.moved += u64::from(!is_new);
             let all = self.places.iter();
             return all.map(|level| (0..level.len() as u32).collect()).collect();
         }

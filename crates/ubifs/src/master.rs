@@ -2,8 +2,10 @@
 //!
 //! *Power loss.* A node is written to the first block, then to the second; the pair takes effect
 //! with the second. A cut may leave the last node of either torn, or one of the blocks erased;
-//! [`find`] decides as Linux does (`fs/ubifs/recovery.c`), in memory.
+//! [`find`] decides as Linux does (`fs/ubifs/recovery.c`), in memory. It also takes a pair of which
+//! one block is erased in part.
 
+use crate::bug::SeededBug;
 use crate::error::Result;
 use crate::format::{Fault, Geometry, Kind, MAGIC, Master, is_erased, node};
 use crate::lebs::Lebs;
@@ -55,7 +57,10 @@ pub(crate) fn find<L: Lebs>(media: &mut Media<L>) -> Result<Chosen> {
             is_recovered: false,
         },
         None => Chosen {
-            master: recover(&first, &second, &here)?,
+            master: match media.has_bug(SeededBug::RefuseTornErase) {
+                true => by_turns(&first, &second, &here)?,
+                false => recover(&first, &second, &here)?,
+            },
             offs: 0,
             is_recovered: true,
         },
@@ -156,6 +161,35 @@ fn lost(bytes: &[u8], lnum: u32, at: u32, here: &Geometry) -> crate::UbifsError 
 }
 
 fn recover(first: &[u8], second: &[u8], here: &Geometry) -> Result<Master> {
+    by_turns(first, second, here).or_else(|error| half_erased(first, second, here).ok_or(error))
+}
+
+/// The node that counts if a cut has erased a block in part. Linux unmaps a full block before it
+/// begins the block anew, and refuses what a torn erase leaves of it.
+fn half_erased(first: &[u8], second: &[u8], here: &Geometry) -> Option<Master> {
+    let step = Master::step(here.min_io);
+    let end = (here.leb / step - 1) * step;
+    let newest = |bytes| {
+        let offsets = (0..=end).step_by(step as usize);
+        let sound = offsets.filter_map(|offs| at(bytes, offs, here));
+        sound.max_by_key(|node| node.sqnum)
+    };
+    let one = newest(first);
+    let other = newest(second);
+    let is_older = |node: &Option<Candidate>, than: &Candidate| {
+        node.as_ref().is_none_or(|node| node.sqnum < than.sqnum)
+    };
+    if let Some(other) = other.as_ref().filter(|other| other.offs == end)
+        && is_older(&one, other)
+    {
+        return Some(other.master());
+    }
+    let has_begun = |one: &&Candidate| one.offs == 0 && is_erased(&first[step as usize..]);
+    let one = one.as_ref().filter(has_begun)?;
+    is_older(&other, one).then(|| one.master())
+}
+
+fn by_turns(first: &[u8], second: &[u8], here: &Geometry) -> Result<Master> {
     let one = last(first, FIRST, here)?;
     let other = last(second, SECOND, here)?;
     let step = Master::step(here.min_io);

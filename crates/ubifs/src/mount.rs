@@ -1,5 +1,6 @@
 //! A mounted volume: the last commit, brought up to date in memory.
 
+use crate::bug::SeededBug;
 use crate::compress::Unpacker;
 use crate::error::{Result, UbifsError};
 use crate::file::Block;
@@ -75,12 +76,12 @@ impl<L> core::fmt::Debug for Ubifs<L> {
 impl<L: Lebs> Ubifs<L> {
     /// Mounts a volume. Parts of its index that cannot be read fail when they are asked for.
     pub fn mount(lebs: L) -> Result<Self> {
-        Ok(Self::read(lebs)?.0)
+        Ok(Self::read(lebs, None)?.0)
     }
 
     /// Mounts a volume. Returns what a writer has to know beside it.
-    pub(crate) fn read(lebs: L) -> Result<(Self, Found)> {
-        let mut media = Media::new(lebs)?;
+    pub(crate) fn read(lebs: L, bug: Option<SeededBug>) -> Result<(Self, Found)> {
+        let mut media = Media::new(lebs)?.with_bug(bug);
         let chosen = master::find(&mut media)?;
         let master = chosen.master;
         let in_use = master.is_dirty() || chosen.is_recovered;
@@ -112,6 +113,9 @@ impl<L: Lebs> Ubifs<L> {
                 journal.orphans = orphans::kill(&mut media, &mut index)?;
             }
             raised = sizes.recover(&mut media, &mut index)?;
+            if media.has_bug(SeededBug::KeepSizes) {
+                raised.clear();
+            }
             journal.raised = raised.len() as u64;
         }
         let mut fs = Self {
@@ -160,7 +164,11 @@ impl<L: Lebs> Ubifs<L> {
 
     /// What was done since the mount beside writing what calls gave.
     pub fn counts(&self) -> Counts {
-        self.writer.counts
+        let lpt = self.writer.lpt.as_ref();
+        Counts {
+            properties_moved: lpt.map_or(0, |lpt| lpt.moved),
+            ..self.writer.counts
+        }
     }
 
     /// Gives the medium back.

@@ -232,9 +232,9 @@ impl<L: Lebs> Ubifs<L> {
 
     /// Runs a call that gives room back, and may take the last spare block for it.
     pub(crate) fn removing(&mut self, run: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        self.writer.is_removing = true;
+        let before = core::mem::replace(&mut self.writer.is_removing, true);
         let outcome = run(self);
-        self.writer.is_removing = false;
+        self.writer.is_removing = before;
         outcome
     }
 
@@ -385,6 +385,9 @@ impl<L: Lebs> Ubifs<L> {
         if let Some(replaced) = &mut replaced {
             self.check_replace(from.0, is_directory, replaced)?;
             replaced.unlink(now);
+            if replaced.links == 0 && !self.has_room_for_orphan() {
+                return Err(Errno::NoSpace.into());
+            }
             batch.inode(replaced);
         }
         inode.attr.ctime = now;

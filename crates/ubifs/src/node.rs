@@ -1,5 +1,6 @@
 //! Nodes read from the medium, by their places.
 
+use crate::bug::SeededBug;
 use crate::error::{Result, UbifsError};
 use crate::format::{self, Branch, Fault, Geometry, Header, Key, Kind, Super};
 use crate::lebs::{LebError, LebShape, Lebs};
@@ -12,6 +13,8 @@ pub(crate) struct Media<L> {
     node: Vec<u8>,
     /// What the heads of the journal have not written yet.
     pub heads: [Option<Buffer>; 3],
+    /// A rule left out on purpose.
+    bug: Option<SeededBug>,
 }
 
 /// A head of the journal: where it writes next, and the bytes not yet written.
@@ -57,7 +60,18 @@ impl<L: Lebs> Media<L> {
             head,
             node: Vec::new(),
             heads: [None, None, None],
+            bug: None,
         }
+    }
+
+    /// With a rule left out on purpose.
+    pub fn with_bug(mut self, bug: Option<SeededBug>) -> Self {
+        self.bug = bug;
+        self
+    }
+
+    pub fn has_bug(&self, bug: SeededBug) -> bool {
+        self.bug == Some(bug)
     }
 
     pub fn write(&mut self, lnum: u32, offs: u32, bytes: &[u8]) -> Result<()> {
@@ -75,8 +89,10 @@ impl<L: Lebs> Media<L> {
 
     /// Makes sure that a block that may hold garbage reads as erased.
     pub fn renew(&mut self, lnum: u32) -> Result<()> {
-        self.unmap(lnum)?;
-        whole(lnum, self.lebs.map(lnum))
+        match self.has_bug(SeededBug::UnmapOnly) {
+            true => self.unmap(lnum),
+            false => whole(lnum, self.lebs.renew(lnum)),
+        }
     }
 
     pub fn sync(&mut self) -> Result<()> {

@@ -5,6 +5,7 @@
 //! step the same volume is found again: a block is changed whole, and the commit comes last.
 
 use crate::blocks::Blocks;
+use crate::bug::SeededBug;
 use crate::error::{Result, UbifsError};
 use crate::format::draft::{append, pad};
 use crate::format::{
@@ -25,7 +26,13 @@ use nandlab_vfs::Gate;
 impl<L: Lebs> Ubifs<L> {
     /// Mounts a volume that may be written. Its index and its properties must be whole.
     pub fn mount_writable(lebs: L) -> Result<Self> {
-        let (mut fs, found) = Self::read(lebs)?;
+        Self::mount_with_bug(lebs, None)
+    }
+
+    /// The same with a rule left out on purpose.
+    #[doc(hidden)]
+    pub fn mount_with_bug(lebs: L, bug: Option<SeededBug>) -> Result<Self> {
+        let (mut fs, found) = Self::read(lebs, bug)?;
         fs.make_ready(&found)?;
         fs.gate = Gate::new(false);
         Ok(fs)
@@ -65,14 +72,14 @@ impl<L: Lebs> Ubifs<L> {
         self.take_journal(found)?;
         self.take_kept()?;
         self.index.take_obsolete();
-        self.commit()
+        self.commit_mount()
     }
 
     /// Writes anew what a cut may have torn. A torn write may read as erased; so it is not enough
     /// to look.
     fn repair(&mut self, found: &Found) -> Result<()> {
         self.renew_master()?;
-        if !self.journal.in_use {
+        if !self.journal.in_use || self.media.has_bug(SeededBug::KeepTornEnds) {
             return Ok(());
         }
         if let Some((lnum, used)) = found.log.last() {
@@ -186,11 +193,15 @@ impl<L: Lebs> Ubifs<L> {
         }
     }
 
-    /// Puts the whole log into its first block, since commits that failed have filled it.
+    /// Puts the whole log into its first block, since commits that failed have filled it. Its
+    /// beginning gets a new number, so that the other blocks are old, whatever a cut leaves of them.
     fn consolidate_log(&mut self) -> Result<()> {
         let here = self.media.geometry();
         let mut bytes = Vec::new();
-        let sqnum = self.log_start()?;
+        let sqnum = match self.media.has_bug(SeededBug::KeepLogAge) {
+            true => self.log_start()?,
+            false => self.next_sqnum(),
+        };
         append(
             &mut bytes,
             &commit_start(self.master.commit).seal(sqnum, Group::None),
@@ -212,6 +223,7 @@ impl<L: Lebs> Ubifs<L> {
         }
         self.writer.log.lnum = tail;
         self.writer.log.offs = bytes.len() as u32;
+        self.writer.counts.logs_consolidated += 1;
         Ok(())
     }
 

@@ -5,16 +5,16 @@
 //! (`fs/ubifs/replay.c`, and the fallible look-ups of `tnc.c`: an entry of the index may lead to a
 //! node that was moved since).
 
+use crate::bug::SeededBug;
 use crate::error::Result;
 use crate::format::{
-    Branch, DataNode, Entry, Fault, Geometry, InodeNode, Key, KeyKind, Kind, Ref, SQNUM_LIMIT,
-    Truncation,
+    Branch, DataNode, Entry, Fault, InodeNode, Key, KeyKind, Kind, Ref, SQNUM_LIMIT, Truncation,
 };
 use crate::index::{Index, Slot};
 use crate::lebs::Lebs;
 use crate::log::{GC_HEAD, Log};
 use crate::node::Media;
-use crate::scan::{self, Ends, Found, Scanned};
+use crate::scan::{self, Ends, Found};
 use crate::sizes::Sizes;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -56,7 +56,16 @@ pub(crate) fn read<L: Lebs>(
     for (index, bud) in log.buds.iter().enumerate() {
         let may_tear = in_use && is_last(media, log, index)?;
         let bytes = media.leb(bud.lnum)?;
-        let scanned = scan_bud(&bytes, bud, &media.geometry(), may_tear)?;
+        let ends = match bud.head {
+            _ if media.has_bug(SeededBug::KeepTornGroups) => Ends::Single,
+            GC_HEAD => Ends::Moved,
+            _ => Ends::Grouped,
+        };
+        let here = media.geometry();
+        let scanned = match may_tear {
+            true => scan::torn(&bytes, bud.lnum, bud.offs, &here, ends)?,
+            false => scan::clean(&bytes, bud.lnum, bud.offs, &here)?,
+        };
         let used = scanned.used;
         buds.push(Bud {
             at: *bud,
@@ -69,6 +78,9 @@ pub(crate) fn read<L: Lebs>(
             }
         }
     }
+    if media.has_bug(SeededBug::ReplayUnsorted) {
+        return Ok(steps);
+    }
     steps.sort_by_key(|step| step.sqnum);
     if let Some(pair) = steps.windows(2).find(|pair| pair[0].sqnum == pair[1].sqnum) {
         let what = "the sequence number of a node of the journal";
@@ -76,17 +88,6 @@ pub(crate) fn read<L: Lebs>(
         return Err(fault.at(pair[1].at.lnum, pair[1].at.offs));
     }
     Ok(steps)
-}
-
-fn scan_bud(bytes: &[u8], bud: &Ref, here: &Geometry, may_tear: bool) -> Result<Scanned> {
-    let ends = match bud.head {
-        GC_HEAD => Ends::Moved,
-        _ => Ends::Grouped,
-    };
-    match may_tear {
-        true => scan::torn(bytes, bud.lnum, bud.offs, here, ends),
-        false => scan::clean(bytes, bud.lnum, bud.offs, here),
-    }
 }
 
 /// Whether a part is the last one of its head: or the last but one, where the last is empty.
@@ -190,7 +191,8 @@ fn last_inodes(steps: &[Step]) -> BTreeMap<u32, bool> {
     inodes.collect()
 }
 
-/// Takes an inode out, with its contents, its attributes and the inodes of their values.
+/// Takes an inode out, with its contents, its attributes and the inodes of their values. An entry
+/// may be gone with its block; then the journal says by itself that the inode of the value is.
 pub(crate) fn remove_inode<L: Lebs>(
     media: &mut Media<L>,
     index: &mut Index,
@@ -199,9 +201,15 @@ pub(crate) fn remove_inode<L: Lebs>(
     let (from, to) = Key::kind_range(inode, KeyKind::Xent);
     let entries: Vec<_> = index.range(from, to).collect();
     for (slot, at) in entries {
-        let (_, bytes) = media.leaf(at, slot.key)?;
-        let entry = Entry::parse(bytes, Kind::Xent).map_err(|fault| fault.at(at.lnum, at.offs))?;
-        index.remove_inode(entry.inode);
+        match media.leaf(at, slot.key) {
+            Ok((_, bytes)) => {
+                if let Ok(entry) = Entry::parse(bytes, Kind::Xent) {
+                    index.remove_inode(entry.inode);
+                }
+            }
+            Err(error @ crate::UbifsError::Medium { .. }) => return Err(error),
+            Err(_) => {}
+        }
     }
     index.remove_inode(inode);
     Ok(())

@@ -1,6 +1,6 @@
 //! UBIFS on UBI as a recipe for a volume, and what of it survives a power cut.
 
-use crate::{Finding, Format, Lebs, UbiLebs, Ubifs};
+use crate::{Finding, Format, Lebs, SeededBug, UbiLebs, Ubifs};
 use alloc::{
     boxed::Box,
     string::{String, ToString},
@@ -18,6 +18,11 @@ pub struct UbifsVolume {
     pub ubi: Options,
     /// How UBIFS is made.
     pub format: Format,
+    /// UBI's thread erases and moves after each call that writes.
+    pub works: bool,
+    /// A rule left out on purpose.
+    #[doc(hidden)]
+    pub seeded_bug: Option<SeededBug>,
 }
 
 /// The name of the UBI volume.
@@ -57,7 +62,9 @@ impl<M: Mtd + 'static> Volume<M> for UbifsVolume {
     fn mount(&self, mtd: M) -> Result<Box<dyn Mounted<M>>, VolumeError> {
         let ubi = Ubi::attach(mtd, self.ubi)?;
         let id = ubi.find_volume(NAME).ok_or(UbiError::NoVolume(0))?;
-        Ok(Box::new(Ubifs::mount_writable(UbiLebs::new(ubi, id)?)?))
+        let mut lebs = UbiLebs::new(ubi, id)?;
+        lebs.works = self.works;
+        Ok(Box::new(Ubifs::mount_with_bug(lebs, self.seeded_bug)?))
     }
 }
 

@@ -15,6 +15,16 @@ pub struct Counts {
     pub collected: u64,
     /// Nodes that were moved for that.
     pub moved: u64,
+    /// Blocks of the index whose nodes were moved, so that the index takes fewer.
+    pub index_blocks_moved: u64,
+    /// Commits that wrote the whole properties tree, so that its old blocks became free.
+    pub properties_moved: u64,
+    /// Blocks of master nodes that were full and began anew.
+    pub masters_renewed: u64,
+    /// Commits with a list of inodes without names.
+    pub orphan_lists: u64,
+    /// Mounts that had to put the log into one block.
+    pub logs_consolidated: u64,
 }
 
 /// The state of a writer; empty in a volume that is only read.

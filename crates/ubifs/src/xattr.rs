@@ -124,11 +124,10 @@ impl<L: Lebs> Ubifs<L> {
         let mut host = self.stored(number)?;
         check_name(name)?;
         let entry = self.find(number, KeyKind::Xent, name)?;
-        let mut inode = self.stored(entry.inode)?;
+        let inode = self.stored(entry.inode)?;
         host.subtract_xattr(name, &inode.data);
         host.attr.ctime = now;
-        inode.links = 0;
-        inode.set_value(&[]);
+        let inode = inode.without_value();
         let mut batch = Batch::default();
         self.any_entry(&mut batch, (number, KeyKind::Xent), name, 0, 0);
         batch.inode(&inode);
@@ -163,6 +162,13 @@ impl Inode {
             bytes.saturating_sub(gone),
             names.saturating_sub(name.len() as u32),
         );
+    }
+
+    /// The inode of a value, without links.
+    pub fn without_value(mut self) -> Self {
+        self.links = 0;
+        self.set_value(&[]);
+        self
     }
 
     fn set_value(&mut self, value: &[u8]) {

@@ -148,8 +148,8 @@ impl Lebs for VolumeLebs<'_> {
         self.lebs()?.unmap(lnum)
     }
 
-    fn map(&mut self, lnum: u32) -> Result<(), LebError> {
-        self.lebs()?.map(lnum)
+    fn renew(&mut self, lnum: u32) -> Result<(), LebError> {
+        self.lebs()?.renew(lnum)
     }
 
     fn sync(&mut self) -> Result<(), LebError> {

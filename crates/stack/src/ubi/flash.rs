@@ -160,8 +160,8 @@ impl<M: Mtd> Lebs for UbiFlash<M> {
         self.change_volume(|ubi, id| ubi.unmap(id, lnum))
     }
 
-    fn map(&mut self, lnum: u32) -> Result<(), LebError> {
-        self.change_volume(|ubi, id| ubi.map(id, lnum))
+    fn renew(&mut self, lnum: u32) -> Result<(), LebError> {
+        self.change_volume(|ubi, id| ubi.renew(id, lnum))
     }
 
     fn sync(&mut self) -> Result<(), LebError> {

@@ -5,6 +5,7 @@ use nandlab_crash::files::mixed;
 use nandlab_crash::{CrashReport, Cuts, Files, Plan, SecondLevel, assert_survives};
 use nandlab_mtd::Bare;
 use nandlab_nand::preset;
+use nandlab_ubi::{LogOptions, Memory, Options};
 use nandlab_ubifs::{Format, UbifsVolume};
 
 type Flash = Files<Bare, UbifsVolume>;
@@ -61,5 +62,39 @@ fn other_runs_and_forms_keep_their_promises() {
             ..everywhere(300)
         };
         survives(&flash(28, format), seed, 200, &sample);
+    }
+}
+
+/// Cuts of each run with UBI's thread; a number in the environment raises it.
+const CUTS: &str = "NANDLAB_UBIFS_CUTS";
+
+/// UBI erases and moves between the calls, so that every erase and every copy is cut, too.
+#[test]
+fn erases_and_moves_of_ubi_lose_nothing() {
+    let cuts = std::env::var(CUTS).map_or(24, |text| text.parse().unwrap());
+    let without_headers = Options {
+        headers: nandlab_ubi::Headers::None,
+        ..Options::default()
+    };
+    let memories = [
+        (Memory::Scan, Options::default()),
+        (Memory::Fastmap, Options::default()),
+        (Memory::Log(LogOptions::default()), Options::default()),
+        (Memory::Log(LogOptions::default()), without_headers),
+    ];
+    for (seed, (memory, options)) in (20..).zip(memories) {
+        let mut subject = flash(40, Format::default());
+        subject.volume.works = true;
+        subject.volume.ubi = Options {
+            memory,
+            wear_threshold: 4,
+            ..options
+        };
+        let plan = Plan {
+            cuts: Cuts::Sample(cuts),
+            ..everywhere(8)
+        };
+        let report = survives(&subject, seed, 150, &plan);
+        assert!(report.second_level_states > 0, "{report}");
     }
 }

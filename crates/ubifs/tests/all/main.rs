@@ -5,6 +5,7 @@ mod cuts;
 mod engine;
 mod hostile;
 mod made;
+mod power;
 mod properties;
 mod slow;
 mod trees;
