@@ -10,25 +10,38 @@
 True
 """
 
-from ._nandlab import DescriptionError, ImageError, InternalError, NandlabError, RunError
+from ._nandlab import ChipError, DescriptionError, ImageError, InternalError, NandlabError, RunError
+from .chip import Chip, Log, Operation, Page
 from .experiment import Experiment, run
 from .image import Entry, Finding, Image
 from .result import Result
 from .store import Table
+from .study import Claim, Cuts, Figure, Paper, crash, paper
 from .sweep import sweep
 
 __all__ = [
+    "Chip",
+    "ChipError",
+    "Claim",
+    "Cuts",
     "DescriptionError",
     "Entry",
     "Experiment",
+    "Figure",
     "Finding",
     "Image",
     "ImageError",
     "InternalError",
+    "Log",
     "NandlabError",
+    "Operation",
+    "Page",
+    "Paper",
     "Result",
     "RunError",
     "Table",
+    "crash",
+    "paper",
     "run",
     "sweep",
 ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike, fspath
 from pathlib import Path
 
@@ -42,24 +43,24 @@ class Experiment:
     def __init__(self, source: Source, settings: Mapping[str, Value] | None = None) -> None:
         self._text, self._file, self._directory = _read(source)
         self._overrides = [f"{key}={_toml(value)}" for key, value in (settings or {}).items()]
-        self._inner = _nandlab.Experiment(
+        self.inner = _nandlab.Experiment(
             self._text, self._file, self._directory, self._overrides
         )
 
     @property
     def name(self) -> str:
         """Its name in reports."""
-        return self._inner.name
+        return self.inner.name
 
     @property
     def settings(self) -> dict[str, str]:
         """Every setting in effect, defaults included, as TOML writes it."""
-        return {key: value for key, value, _ in self._inner.settings}
+        return {key: value for key, value, _ in self.inner.settings}
 
     @property
     def origins(self) -> dict[str, str]:
         """Where each setting comes from: given, a preset, or the default."""
-        return {key: origin for key, _, origin in self._inner.settings}
+        return {key: origin for key, _, origin in self.inner.settings}
 
     def with_settings(self, settings: Mapping[str, Value]) -> Experiment:
         """The same experiment with other values of some keys."""
@@ -68,7 +69,7 @@ class Experiment:
         changed._directory = self._directory
         more = [f"{key}={_toml(value)}" for key, value in settings.items()]
         changed._overrides = [*self._overrides, *more]
-        changed._inner = _nandlab.Experiment(
+        changed.inner = _nandlab.Experiment(
             changed._text, changed._file, changed._directory, changed._overrides
         )
         return changed
@@ -78,10 +79,8 @@ class Experiment:
 
         Other threads go on meanwhile, and Ctrl-C ends the run.
         """
-        if progress is True:
-            with _Bar() as bar:
-                return Result(self._inner.run(bar.tell))
-        return Result(self._inner.run(progress or None))
+        with watched(progress) as tell:
+            return Result(self.inner.run(tell))
 
     def __repr__(self) -> str:
         return f"Experiment({self.name!r})"
@@ -107,7 +106,7 @@ def _restored(text: str, file: str, directory: str, overrides: list[str]) -> Exp
     experiment = Experiment.__new__(Experiment)
     experiment._text, experiment._file = text, file
     experiment._directory, experiment._overrides = directory, overrides
-    experiment._inner = _nandlab.Experiment(text, file, directory, overrides)
+    experiment.inner = _nandlab.Experiment(text, file, directory, overrides)
     return experiment
 
 
@@ -140,6 +139,16 @@ def _toml(value: Value) -> str:
         return f"[{', '.join(map(_toml, value))}]"
     # The strings of JSON are strings of TOML.
     return json.dumps(value)
+
+
+@contextmanager
+def watched(progress: Progress | bool | None) -> Iterator[Progress | None]:
+    """What a run tells its progress to: a function, a bar for ``True``, or nothing."""
+    if progress is True:
+        with _Bar() as bar:
+            yield bar.tell
+    else:
+        yield progress or None
 
 
 class _Bar:

@@ -96,7 +96,7 @@ def combinations(
         keys = key if isinstance(key, tuple) else (key,)
         if not isinstance(values, list | tuple | range):
             raise ValueError(f"axis {', '.join(keys)}: found {values!r}, expected a list of values")
-        rows = [value if isinstance(key, tuple) else (value,) for value in values]
+        rows: list[Any] = [value if isinstance(key, tuple) else (value,) for value in values]
         steps.append([dict(zip(keys, row, strict=True)) for row in rows])
     for parts in itertools.product(*steps):
         yield {name: value for part in parts for name, value in part.items()}

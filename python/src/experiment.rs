@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// An experiment whose every key was checked.
 #[pyclass(frozen, module = "nandlab._nandlab")]
-pub struct Experiment(nandlab_lab::Experiment);
+pub struct Experiment(pub nandlab_lab::Experiment);
 
 #[pymethods]
 impl Experiment {
@@ -55,7 +55,7 @@ impl Experiment {
 }
 
 /// Passes progress on. What the callback raises, Ctrl-C among it, ends the run.
-fn tell(progress: Option<&Py<PyAny>>, at: Progress) {
+pub fn tell(progress: Option<&Py<PyAny>>, at: Progress) {
     let told = Python::attach(|py| {
         py.check_signals()?;
         match progress {

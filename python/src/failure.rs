@@ -29,6 +29,12 @@ create_exception!(
 );
 create_exception!(
     nandlab,
+    ChipError,
+    NandlabError,
+    "A rule of NAND flash that was broken, or an operation that the chip failed."
+);
+create_exception!(
+    nandlab,
     InternalError,
     NandlabError,
     "A fault of nandlab itself. Please report it with the message."
@@ -50,6 +56,12 @@ pub fn stop(error: PyErr) -> ! {
 /// Runs `work` without the interpreter's lock.
 pub fn guarded<T: Send>(py: Python<'_>, work: impl FnOnce() -> PyResult<T> + Send) -> PyResult<T> {
     let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
+    outcome.unwrap_or_else(|panic| Err(from_panic(panic)))
+}
+
+/// Runs `work` at once: it is short, and keeps the interpreter's lock.
+pub fn guarded_here<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    let outcome = catch_unwind(AssertUnwindSafe(work));
     outcome.unwrap_or_else(|panic| Err(from_panic(panic)))
 }
 

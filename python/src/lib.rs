@@ -2,9 +2,11 @@
 //! other half, in Python, gives results their types and draws them.
 
 mod arrow;
+mod chip;
 mod experiment;
 mod failure;
 mod image;
+mod study;
 
 use pyo3::prelude::*;
 
@@ -14,13 +16,19 @@ mod _nandlab {
     #[pymodule_export]
     use super::arrow::{Column, Table};
     #[pymodule_export]
+    use super::chip::{Chip, Log};
+    #[pymodule_export]
     use super::command;
     #[pymodule_export]
     use super::experiment::{Experiment, Outcome};
     #[pymodule_export]
-    use super::failure::{DescriptionError, ImageError, InternalError, NandlabError, RunError};
+    use super::failure::{
+        ChipError, DescriptionError, ImageError, InternalError, NandlabError, RunError,
+    };
     #[pymodule_export]
     use super::image::Image;
+    #[pymodule_export]
+    use super::study::{crash, paper};
 }
 
 /// Runs the command with these arguments, the first of which is its name. Returns its exit status.
