@@ -45,9 +45,9 @@ impl<L: Lebs> Ubifs<L> {
         self.thin_index();
         self.write_index()?;
         self.write_orphans()?;
-        let mut left = self.leave_index_blocks();
+        let left = self.leave_index_blocks();
         if self.media.has_bug(SeededBug::LeaveEarly) {
-            left = self.unmap_all(left)?;
+            self.unmap_all(&left)?;
         }
         self.write_properties()?;
         let no_orphans = match self.writer.orphans.is_empty() {
@@ -55,16 +55,12 @@ impl<L: Lebs> Ubifs<L> {
             false => 0,
         };
         self.write_master(DIRTY | no_orphans)?;
-        self.unmap_all(left)?;
+        self.unmap_all(&left)?;
         self.finish(tail, buds)
     }
 
-    /// Gives up blocks; returns those that are left.
-    fn unmap_all(&mut self, lnums: Vec<u32>) -> Result<Vec<u32>> {
-        lnums
-            .into_iter()
-            .try_for_each(|lnum| self.media.unmap(lnum))?;
-        Ok(Vec::new())
+    fn unmap_all(&mut self, lnums: &[u32]) -> Result<()> {
+        lnums.iter().try_for_each(|lnum| self.media.unmap(*lnum))
     }
 
     /// Calls index blocks empty that this commit has left, so that the properties on the medium say

@@ -229,7 +229,10 @@ fn assert_node(found: &[Finding], at: usize, words: &str) {
 /// Demands damage that is no node and that covers a byte.
 fn assert_garbage(found: &[Finding], byte: usize) {
     let byte = byte as u32;
-    let covers = |finding: &Finding| matches!(finding, Finding::Garbage { at, len, .. } if (*at..*at + *len).contains(&byte));
+    let covers = |finding: &Finding| match finding {
+        Finding::Garbage { at, len, .. } => (*at..*at + *len).contains(&byte),
+        _ => false,
+    };
     assert!(found.iter().any(covers), "{found:?}");
 }
 
