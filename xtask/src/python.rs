@@ -21,7 +21,7 @@ pub fn run_tests(words: &[String]) -> Outcome {
     run(program("maturin").args(["develop", "--quiet"]))?;
     run(&mut program("mypy"))?;
     run(program("stubtest").args(["nandlab._nandlab", "--ignore-disjoint-bases"]))?;
-    run(program("pytest").arg("-q").args(words))
+    run(program("pytest").args(["-q", "-n", "auto"]).args(words))
 }
 
 /// Makes the environment, unless it has these packages.
