@@ -30,11 +30,7 @@ pub fn crash(
         seed: experiment.run.seed,
         cuts,
         words: words.unwrap_or(Plan::default().words),
-        second: if second == 0 {
-            SecondLevel::Off
-        } else {
-            SecondLevel::Every(second)
-        },
+        second: SecondLevel::Every(second),
         threads,
         ..Plan::default()
     };

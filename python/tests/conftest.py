@@ -12,6 +12,13 @@ SMALL = {
     "workload": {"pattern": "random", "overwrites": 2},
 }
 
+# Formats of images, each with the options that make one.
+FORMS = [
+    ("jffs2", ("--block", "64K")),
+    ("ext3", ("--size", "8M")),
+    ("fat", ("--size", "8M")),
+]
+
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs the command of the package."""

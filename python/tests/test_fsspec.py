@@ -5,11 +5,9 @@ from pathlib import Path
 
 import fsspec
 import pytest
-from conftest import image_of
+from conftest import FORMS, image_of
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.tests.abstract import AbstractFixtures, AbstractGetTests
-
-FORMS = [("jffs2", ("--block", "64K")), ("ext3", ("--size", "8M")), ("fat", ("--size", "8M"))]
 
 
 class Fixtures(AbstractFixtures):  # type: ignore[misc]

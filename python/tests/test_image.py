@@ -6,15 +6,9 @@ import fsspec
 import nandlab
 import pandas
 import pytest
-from conftest import image_of
+from conftest import FORMS, image_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-FORMS = [
-    ("jffs2", ("--block", "64K")),
-    ("ext3", ("--size", "8M")),
-    ("fat", ("--size", "8M")),
-]
 
 
 @pytest.fixture(params=FORMS, ids=[form for form, _ in FORMS])

@@ -78,16 +78,11 @@ impl Args {
                 experiment.name, self.ops
             ));
         }
-        let second = if self.second == 0 {
-            SecondLevel::Off
-        } else {
-            SecondLevel::Every(self.second)
-        };
         let plan = Plan {
             seed: experiment.run.seed,
             cuts: self.cuts,
             words: self.words,
-            second,
+            second: SecondLevel::Every(self.second),
             threads: self.threads,
             ..Plan::default()
         };

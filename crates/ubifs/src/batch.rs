@@ -135,8 +135,8 @@ impl<L: Lebs> Ubifs<L> {
         has && !self.media.has_bug(SeededBug::ForgetValues)
     }
 
-    /// Removes an inode without a name that nobody refers to any more. The inodes of its attributes
-    /// go first: the entries that lead to them are in no journal, and may be gone at a replay.
+    /// Removes an inode that has neither a name nor an open file. The inodes of its attributes go
+    /// first: the entries that lead to them are in no journal, and may be gone at a replay.
     pub(crate) fn bury(&mut self, number: u32) -> Result<()> {
         let inode = self.stored(number)?;
         self.removing(|fs| {

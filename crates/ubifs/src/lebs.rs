@@ -53,8 +53,8 @@ pub struct LebShape {
 
 /// Logical blocks. Those that are only read need no more than the first two methods.
 ///
-/// Everything takes effect in the order of the calls. A power cut may tear the last write. It leaves
-/// a changed block whole, old or new, if the block held something before.
+/// Everything takes effect in the order of the calls. A power cut may tear the last write. A block
+/// that held something, and is changed, stays whole: old or new.
 pub trait Lebs {
     /// Their number and length.
     fn shape(&self) -> LebShape;

@@ -194,7 +194,7 @@ impl<L: Lebs> Ubifs<L> {
     }
 
     /// Puts the whole log into its first block, since commits that failed have filled it. Its
-    /// beginning gets a new number, so that the other blocks are old, whatever a cut leaves of them.
+    /// beginning gets a new number. So the other blocks are old, whatever a cut leaves of them.
     fn consolidate_log(&mut self) -> Result<()> {
         let here = self.media.geometry();
         let mut bytes = Vec::new();

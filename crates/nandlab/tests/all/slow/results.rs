@@ -12,7 +12,6 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/slow/results.txt");
@@ -80,10 +79,11 @@ pub fn assert_kept(name: &str, mut result: Value) {
     );
 }
 
+const EXPERIMENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
+
 /// The experiments that come along, but those that only cut the power.
 fn experiments() -> Vec<String> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
-    let names = std::fs::read_dir(dir).unwrap();
+    let names = std::fs::read_dir(EXPERIMENTS).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = names
         .filter(|name| name.ends_with(".toml") && !name.starts_with("crash-"))
@@ -95,20 +95,17 @@ fn experiments() -> Vec<String> {
 #[test]
 fn experiments_have_the_numbers_that_they_had() {
     let lab = Lab::new();
-    for name in experiments() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
-        let path = path.join(&name);
-        let args = ["run", path.to_str().unwrap(), "--json", "-"];
+    let experiments = experiments();
+    for name in &experiments {
+        let path = format!("{EXPERIMENTS}/{name}");
+        let args = ["run", &path, "--json", "-"];
         let (json, _) = lab.exits(0, &args);
         let runs: Vec<Value> = serde_json::from_str(&json).unwrap();
         assert_eq!(runs.len(), 1, "{name}");
-        runs.into_iter().for_each(|run| assert_kept(&name, run));
+        runs.into_iter().for_each(|run| assert_kept(name, run));
     }
     let digests = read();
-    let gone = digests.keys().find(|name| !lists(name));
+    let mut names = digests.keys().filter(|name| !name.starts_with("paper "));
+    let gone = names.find(|name| !experiments.contains(name));
     assert_eq!(gone, None, "results.txt names what is no experiment");
-}
-
-fn lists(name: &str) -> bool {
-    name.starts_with("paper ") || experiments().iter().any(|other| other == name)
 }
