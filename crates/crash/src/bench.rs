@@ -10,16 +10,19 @@ use nandlab_nand::Chip;
 use nandlab_sim::Nanos;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 /// Pieces of work a thread: enough that none waits long for the last, few enough that replaying
 /// their prefixes costs little.
 const PIECES: usize = 8;
+/// Cuts of a piece at least.
+const PIECE_MIN: usize = 32;
 
 /// The walker that says where runs begin.
 pub(crate) struct Bench<'a, S: Subject> {
     pub walker: Walker<'a, S>,
-    /// The formatted chip, and the oracle for it.
-    pub origin: Chip,
+    /// The formatted chip, and the oracle for it. Threads may not share a chip.
+    origin: Mutex<Chip>,
     oracle: S::Oracle,
 }
 
@@ -33,14 +36,20 @@ impl<'a, S: Subject> Bench<'a, S> {
                 plan,
                 geometry,
             },
-            origin,
+            origin: Mutex::new(origin),
             oracle,
         })
     }
 
+    /// The chip that runs begin with.
+    pub fn origin(&self) -> Result<Chip, CrashError> {
+        let origin = self.origin.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(origin.fork()?)
+    }
+
     /// The life that is cut.
     pub fn run(&self, ops: &[S::Op]) -> Result<Result<Life<S>, Failure>, CrashError> {
-        let mut chip = self.origin.fork()?;
+        let mut chip = self.origin()?;
         chip.start_log();
         Ok(live(self.walker.subject, chip, self.oracle.clone(), |_| {
             ops.to_vec()
@@ -57,44 +66,20 @@ impl<'a, S: Subject> Bench<'a, S> {
         progress: &(dyn Fn(u64, u64) + Sync),
     ) -> Result<Tally, CrashError> {
         let walker = &self.walker;
-        let plan = self.walker.plan;
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(plan.threads)
-            .build();
-        let pool = pool.map_err(|e| CrashError::Threads(plan.threads, e))?;
-        let piece = cuts
-            .len()
-            .div_ceil(pool.current_num_threads() * PIECES)
-            .max(1);
-        // A chip may move to another thread, but not be shared.
-        let pieces = (0..)
-            .step_by(piece)
-            .zip(cuts.chunks(piece))
-            .map(|(first, part)| Ok((first, part, self.origin.fork()?)));
-        let pieces = pieces.collect::<Result<Vec<(u64, _, _)>, CrashError>>()?;
+        let listed = walker.plan.listed;
+        let pieces = rayon::current_num_threads() * PIECES;
+        let piece = cuts.len().div_ceil(pieces).max(PIECE_MIN);
         let done = AtomicU64::new(0);
-        let work = |(first, part, base): (u64, &[(Nanos, Cut)], Chip)| {
-            let mut tally = Tally::new(plan.listed);
-            walker.walk(
-                base,
-                life,
-                part,
-                place,
-                &|i| walker.goes_deeper(first + i as u64),
-                &mut tally,
-            )?;
-            progress(
-                done.fetch_add(part.len() as u64, Relaxed) + part.len() as u64,
-                cuts.len() as u64,
-            );
+        let work = |(number, part): (usize, &[(Nanos, Cut)])| {
+            let mut tally = Tally::new(listed);
+            let first = (number * piece) as u64;
+            let deeper = |i| walker.goes_deeper(place.run, first + i as u64);
+            walker.walk(self.origin()?, life, part, place, &deeper, &mut tally)?;
+            let part = part.len() as u64;
+            progress(done.fetch_add(part, Relaxed) + part, cuts.len() as u64);
             Ok(tally)
         };
-        let tallies: Vec<Result<Tally, CrashError>> =
-            pool.install(|| pieces.into_par_iter().map(work).collect());
-        let mut sum = Tally::new(plan.listed);
-        tallies
-            .into_iter()
-            .try_for_each(|tally| tally.map(|tally| sum.add(tally)))?;
-        Ok(sum)
+        let tallies: Vec<_> = cuts.par_chunks(piece).enumerate().map(work).collect();
+        Tally::sum(listed, tallies)
     }
 }

@@ -111,12 +111,39 @@ pub(crate) fn timed(op: &LoggedOp, geometry: &Geometry) -> String {
     )
 }
 
+/// Which cuts of a life.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Which {
+    pub cuts: Cuts,
+    /// None before this moment.
+    pub from: Nanos,
+    /// Runs with different numbers have samples at different places.
+    pub run: u64,
+}
+
+impl Which {
+    /// All cuts from the beginning on.
+    pub fn all() -> Self {
+        Self {
+            cuts: Cuts::All,
+            from: 0,
+            run: 0,
+        }
+    }
+}
+
 /// The chosen cuts with their moments, in the order of time.
-pub(crate) fn choose(log: &[LoggedOp], cuts: Cuts, words: u32, seed: u64) -> Vec<(Nanos, Cut)> {
+pub(crate) fn choose(log: &[LoggedOp], which: Which, words: u32, seed: u64) -> Vec<(Nanos, Cut)> {
     let per_op = 2 + u64::from(words);
-    let all = log.len() as u64 * per_op;
+    let reaches = |op: &LoggedOp| op.end >= which.from;
+    let first = log.iter().position(reaches).unwrap_or(log.len());
+    let all = (log.len() - first) as u64 * per_op;
+    let pick = match which.run {
+        0 => seed,
+        run => mix(seed, run),
+    };
     let name = |index: u64| {
-        let op = (index / per_op) as usize;
+        let op = first + (index / per_op) as usize;
         let k = (index % per_op) as u32;
         let (phase, word) = match k {
             0 => (Phase::Before, 0),
@@ -126,17 +153,18 @@ pub(crate) fn choose(log: &[LoggedOp], cuts: Cuts, words: u32, seed: u64) -> Vec
         Cut { op, phase, word }
     };
     let timed = |cut: Cut| cut.moment(log, seed).map(|at| (at, cut));
-    let mut chosen: Vec<_> = match cuts {
+    let mut chosen: Vec<_> = match which.cuts {
         Cuts::Sample(n) if n < all => {
             // One from each of `n` equal parts, so that no stretch of the run goes unseen.
             let part = |i: u64| (u128::from(i) * u128::from(all) / u128::from(n)) as u64;
             (0..n)
-                .map(|i| part(i) + mix(seed, i) % (part(i + 1) - part(i)))
+                .map(|i| part(i) + mix(pick, i) % (part(i + 1) - part(i)))
                 .filter_map(|i| timed(name(i)))
                 .collect()
         }
         Cuts::All | Cuts::Sample(_) => (0..all).filter_map(|i| timed(name(i))).collect(),
     };
+    chosen.retain(|&(at, _)| at >= which.from);
     chosen.sort_unstable();
     chosen
 }
@@ -168,6 +196,13 @@ mod tests {
         LoggedOp { kind, start, end }
     }
 
+    fn which(cuts: Cuts) -> Which {
+        Which {
+            cuts,
+            ..Which::all()
+        }
+    }
+
     fn erases(count: u64) -> Vec<LoggedOp> {
         (0..count)
             .map(|i| op(LoggedKind::Erase(Block(0)), 100 * i, 100 * i + 100))
@@ -177,7 +212,7 @@ mod tests {
     #[test]
     fn every_operation_is_cut_before_within_and_after_in_the_order_of_time() {
         let log = erases(5);
-        let chosen = choose(&log, Cuts::All, 3, 1);
+        let chosen = choose(&log, which(Cuts::All), 3, 1);
         assert_eq!(chosen.len(), 5 * (2 + 3));
         assert!(chosen.is_sorted_by_key(|&(at, _)| at));
         for (at, cut) in chosen {
@@ -196,7 +231,7 @@ mod tests {
             op(LoggedKind::MarkBad(Block(0)), 7, 7),
             op(LoggedKind::MarkBad(Block(0)), 8, 9),
         ];
-        let phases: Vec<Phase> = choose(&log, Cuts::All, 3, 1)
+        let phases: Vec<Phase> = choose(&log, which(Cuts::All), 3, 1)
             .iter()
             .map(|(_, cut)| cut.phase)
             .collect();
@@ -207,16 +242,36 @@ mod tests {
     }
 
     #[test]
+    fn no_cut_is_chosen_before_the_moment_asked_for() {
+        let log = erases(10);
+        let late = Which {
+            from: 700,
+            ..Which::all()
+        };
+        let chosen = choose(&log, late, 3, 1);
+        // The seventh erase ends at this moment.
+        assert_eq!(chosen.len(), 1 + 3 * (2 + 3));
+        let sample = Which {
+            cuts: Cuts::Sample(4),
+            ..late
+        };
+        let chosen = choose(&log, sample, 3, 1);
+        assert!(chosen.iter().all(|&(at, _)| at >= 700) && chosen.len() >= 3);
+        let other = Which { run: 1, ..sample };
+        assert_ne!(choose(&log, other, 3, 1), chosen);
+    }
+
+    #[test]
     fn a_sample_takes_one_cut_from_each_equal_part() {
         let log = erases(1_000);
-        let chosen = choose(&log, Cuts::Sample(50), 3, 1);
+        let chosen = choose(&log, which(Cuts::Sample(50)), 3, 1);
         let tens: Vec<usize> = chosen.iter().map(|(_, cut)| cut.op / 20).collect();
         assert_eq!(tens, (0..50).collect::<Vec<_>>());
         assert_eq!(
-            choose(&log, Cuts::Sample(1 << 40), 3, 1),
-            choose(&log, Cuts::All, 3, 1)
+            choose(&log, which(Cuts::Sample(1 << 40)), 3, 1),
+            choose(&log, which(Cuts::All), 3, 1)
         );
-        assert_eq!(choose(&log, Cuts::Sample(0), 3, 1), []);
-        assert_eq!(choose(&[], Cuts::Sample(50), 3, 1), []);
+        assert_eq!(choose(&log, which(Cuts::Sample(0)), 3, 1), []);
+        assert_eq!(choose(&[], which(Cuts::Sample(50)), 3, 1), []);
     }
 }

@@ -1,16 +1,19 @@
 //! A whole exploration: the run, all its cuts in parallel, the report; and one state of it again.
 
 use crate::bench::Bench;
-use crate::cut::Cut;
+use crate::cut::{Cut, Which};
 use crate::id::Id;
 use crate::life::Life;
 use crate::outcome::{CrashReport, Size, Tally, Violation};
-use crate::plan::{CrashError, Plan};
+use crate::plan::{CrashError, Cuts, Plan};
 use crate::shrink::smallest;
 use crate::subject::Subject;
 use crate::walk::{Place, state};
+use crate::workload::Workload;
 use nandlab_nand::CrashStates;
 use nandlab_sim::Nanos;
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Runs `ops` once and explores what power cuts leave of it.
 pub fn explore<S: Subject>(
@@ -18,46 +21,97 @@ pub fn explore<S: Subject>(
     ops: &[S::Op],
     plan: &Plan,
 ) -> Result<CrashReport, CrashError> {
-    explore_watched(subject, ops, plan, &|_, _| {})
+    explore_watched(subject, &Workload::whole(ops), plan, &|_, _| {})
 }
 
-/// As [`explore`], and calls `progress` with the number of cuts done and their total.
+/// As [`explore`] for each run of a workload. Calls `progress` with the number of runs done and
+/// their total; if there is one run, with the number of cuts.
 pub fn explore_watched<S: Subject>(
     subject: &S,
-    ops: &[S::Op],
+    workload: &Workload<S::Op>,
     plan: &Plan,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<CrashReport, CrashError> {
     let bench = Bench::new(subject, plan)?;
-    let mut tally = Tally::new(plan.listed);
-    let place = Place::run(plan.seed);
-    let mut size = Size::default();
-    match bench.run(ops)? {
-        Err(failure) => tally.violation(failure.kind, || {
-            Violation::uncut(&place.id, &failure, "attaching".into())
-        }),
-        Ok(life) => {
-            if let Some(failure) = &life.failure {
-                tally.violation(failure.kind, || {
-                    Violation::uncut(&place.id, failure, life.doing(Nanos::MAX - 1))
-                });
-            }
-            let cuts = bench
-                .walker
-                .cuts(&life, &bench.origin, plan.cuts, &place.id)?;
-            size = Size {
-                host_ops: life.ops.len(),
-                chip_ops: life.log.len(),
-                cut_points: moments(&cuts),
-            };
-            tally.add(bench.in_parallel(&life, &cuts, &place, progress)?);
-        }
-    }
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(plan.threads)
+        .build();
+    let pool = pool.map_err(|e| CrashError::Threads(plan.threads, e))?;
+    let tally = pool.install(|| all_runs(&bench, workload, progress))?;
     let smallest = match tally.listed.first() {
-        Some(first) if plan.shrink_states > 0 => smallest(&bench, ops, first)?,
+        Some(first) if plan.shrink_states > 0 => smallest(&bench, &workload.ops, first)?,
         _ => None,
     };
-    Ok(CrashReport::new(plan, size, tally, smallest))
+    Ok(CrashReport::new(plan, workload.count(), tally, smallest))
+}
+
+fn all_runs<S: Subject>(
+    bench: &Bench<'_, S>,
+    workload: &Workload<S::Op>,
+    progress: &(dyn Fn(u64, u64) + Sync),
+) -> Result<Tally, CrashError> {
+    let count = workload.count();
+    if count == 1 {
+        return one_run(bench, workload, 0, progress);
+    }
+    let done = AtomicU64::new(0);
+    let run = |run| {
+        let tally = one_run(bench, workload, run, &|_, _| {});
+        progress(done.fetch_add(1, Relaxed) + 1, count as u64);
+        tally
+    };
+    let tallies: Vec<_> = (0..count).into_par_iter().map(run).collect();
+    Tally::sum(bench.walker.plan.listed, tallies)
+}
+
+/// A run and all its cuts.
+fn one_run<S: Subject>(
+    bench: &Bench<'_, S>,
+    workload: &Workload<S::Op>,
+    run: usize,
+    progress: &(dyn Fn(u64, u64) + Sync),
+) -> Result<Tally, CrashError> {
+    let plan = bench.walker.plan;
+    let mut tally = Tally::new(plan.listed);
+    let cuts = plan.cuts.of_run(run as u64, workload.count() as u64);
+    if run > 0 && cuts == Cuts::Sample(0) {
+        return Ok(tally);
+    }
+    let place = Place::run(plan.seed, run as u64, workload.kept(run).cloned());
+    let life = match bench.run(&workload.run(run))? {
+        Ok(life) => life,
+        Err(failure) => {
+            tally.violation(failure.kind, || {
+                Violation::uncut(&place.id, &failure, "attaching".into())
+            });
+            return Ok(tally);
+        }
+    };
+    if let Some(failure) = &life.failure {
+        tally.violation(failure.kind, || {
+            Violation::uncut(&place.id, failure, life.doing(Nanos::MAX - 1))
+        });
+    }
+    let from = match run {
+        0 => 0,
+        _ => life.returned_at(workload.shared),
+    };
+    let which = Which {
+        cuts,
+        from,
+        run: run as u64,
+    };
+    let cuts = bench
+        .walker
+        .cuts(&life, &bench.origin()?, which, &place.id)?;
+    tally.size = Size {
+        host_ops: life.ops.len(),
+        chip_ops: life.log.len(),
+        cut_points: cuts.moments,
+    };
+    tally.states[0] += cuts.states;
+    tally.add(bench.in_parallel(&life, &cuts.distinct, &place, progress)?);
+    Ok(tally)
 }
 
 /// Makes one state again, and returns its violation, if any. Of `plan`, only the changes after a
@@ -70,14 +124,8 @@ pub fn replay<S: Subject>(
 ) -> Result<Option<Violation>, CrashError> {
     let bench = Bench::new(subject, plan)?;
     let ops = kept(ops, id)?;
-    let mut place = Place {
-        id: Id {
-            cuts: Vec::new(),
-            ..id.clone()
-        },
-        reported: String::new(),
-    };
-    let mut base = bench.origin.fork()?;
+    let mut place = Place::run(id.seed, 0, id.kept.clone());
+    let mut base = bench.origin()?;
     let mut life = match bench.run(&ops)? {
         Ok(life) => life,
         Err(failure) => {
@@ -125,14 +173,6 @@ pub fn replay<S: Subject>(
         .failure
         .as_ref()
         .map(|failure| Violation::uncut(&place.id, failure, life.doing(Nanos::MAX - 1))))
-}
-
-/// How many different moments cuts fall on, states of one moment counted once.
-fn moments(cuts: &[(Nanos, Cut)]) -> usize {
-    let mut moments: Vec<_> = cuts.iter().map(|(_, cut)| (cut.op, cut.phase)).collect();
-    moments.sort_unstable();
-    moments.dedup();
-    moments.len()
 }
 
 /// The operations that `id` keeps.

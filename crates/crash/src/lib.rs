@@ -131,6 +131,7 @@
 //! |---|---|
 //! | `subject` | the explored stack and its judge: two traits |
 //! | `plan` | how to explore |
+//! | `workload` | the operations, and the runs that are made of them |
 //! | `life` | from power-up to the last operation, with times |
 //! | `cut`, `id` | where the power can go; the name of a state |
 //! | `walk` | the states of a life, one after another |
@@ -157,6 +158,7 @@ mod plan;
 mod shrink;
 mod subject;
 mod walk;
+mod workload;
 
 pub use assert::{assert_found, assert_survives};
 pub use cut::{Cut, Phase};
@@ -164,6 +166,7 @@ pub use disk::{Disk, DiskOp, FlushedOrNewer, operations};
 pub use explore::{explore, explore_watched, replay};
 pub use files::{FileOp, Files};
 pub use id::{Id, IdError};
-pub use outcome::{CrashReport, Smallest, Violation};
+pub use outcome::{CrashReport, Recovery, Smallest, Violation};
 pub use plan::{CrashError, Cuts, Plan, SecondLevel};
 pub use subject::{Failure, GoOn, Kind, Oracle, Subject};
+pub use workload::Workload;

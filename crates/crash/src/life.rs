@@ -22,6 +22,7 @@ pub(crate) struct Life<S: Subject> {
     /// Why it ended early.
     pub failure: Option<Failure>,
     times: Vec<(Nanos, Nanos)>,
+    powered_at: Nanos,
     attached_at: Nanos,
     before: S::Oracle,
     attached: S::Oracle,
@@ -37,6 +38,7 @@ pub(crate) fn live<S: Subject>(
 ) -> Result<Life<S>, Failure> {
     let clock = chip.clock().clone();
     let rail = chip.rail().clone();
+    let powered_at = clock.now();
     let pages = u64::from(chip.spec().geometry.pages());
     rail.cut_at(rail.steps() + pages * PASSES);
     let attached = guarded(|| {
@@ -51,6 +53,7 @@ pub(crate) fn live<S: Subject>(
         log: Vec::new(),
         failure: None,
         times: Vec::new(),
+        powered_at,
         attached_at: clock.now(),
         attached: before.clone(),
         before,
@@ -114,9 +117,33 @@ impl<S: Subject> Life<S> {
         self.times.partition_point(|&(called, _)| called <= t)
     }
 
+    /// How long the stack took from power-up until it was attached.
+    pub fn recovery(&self) -> Nanos {
+        self.attached_at - self.powered_at
+    }
+
+    /// How many calls and returns the host saw by each of `times`, which ascend.
+    pub fn events_by(&self, times: impl IntoIterator<Item = Nanos>) -> impl Iterator<Item = usize> {
+        let mut seen = 0;
+        times.into_iter().map(move |t| {
+            while self.event(seen).is_some_and(|at| at <= t) {
+                seen += 1;
+            }
+            seen
+        })
+    }
+
     /// When the last operation was called.
     pub fn last_call(&self) -> Nanos {
         self.times.last().map_or(0, |&(called, _)| called)
+    }
+
+    /// When the first `count` operations had returned; the end of time if one of them did not.
+    pub fn returned_at(&self, count: usize) -> Nanos {
+        match count.checked_sub(1) {
+            None => 0,
+            Some(last) => self.times.get(last).map_or(Nanos::MAX, |&(_, end)| end),
+        }
     }
 
     /// What the host was doing at `t`, in words.

@@ -1,8 +1,9 @@
 //! What an exploration found: one plain value, the same as data and as text. No wall time in it.
 
 use crate::id::Id;
-use crate::plan::{Cuts, Plan, SecondLevel};
+use crate::plan::{CrashError, Cuts, Plan, SecondLevel};
 use crate::subject::{Failure, Kind};
+use nandlab_sim::Nanos;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -19,9 +20,11 @@ pub struct CrashReport {
     pub second_level_every: u64,
     /// Changes that the host made after each recovery.
     pub changes: u32,
-    /// Host operations of the run.
+    /// Runs of the workload, each from the freshly formatted stack on.
+    pub runs: u64,
+    /// Host operations of the runs.
     pub host_ops: u64,
-    /// Chip operations of the run that change the medium.
+    /// Chip operations of the runs that change the medium.
     pub chip_ops: u64,
     /// Different moments (before, within, after an operation) at which the run was cut.
     pub cut_points: u64,
@@ -29,12 +32,29 @@ pub struct CrashReport {
     pub states: u64,
     /// States after a second cut, in a recovery.
     pub second_level_states: u64,
+    /// The states among both that differ from each other. Each was looked at once.
+    pub distinct_states: u64,
+    /// How long the recoveries took; none if nothing recovered.
+    pub recovery: Option<Recovery>,
     /// States in which something was wrong, and the run itself if it was.
     pub violations_total: u64,
     /// The first of them.
     pub violations: Vec<Violation>,
     /// The first one, shrunk.
     pub smallest: Option<Smallest>,
+}
+
+/// Virtual nanoseconds from power-up until the stack was attached, and its file system mounted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recovery {
+    /// As many recoveries were shorter as were longer.
+    pub median_ns: u64,
+    /// One recovery in a hundred took longer.
+    pub p99_ns: u64,
+    /// The longest recovery.
+    pub max_ns: u64,
+    /// Name of the state that took longest.
+    pub slowest: String,
 }
 
 /// A state in which a promise was not kept.
@@ -87,6 +107,12 @@ impl Violation {
 pub(crate) struct Tally {
     /// States after one cut and after two.
     pub states: [u64; 2],
+    /// Host operations, chip operations and moments of the runs.
+    pub size: Size,
+    /// States that were looked at.
+    pub distinct: u64,
+    recoveries: Vec<Nanos>,
+    slowest: Option<(Nanos, Id)>,
     pub total: u64,
     pub listed: Vec<Violation>,
     limit: usize,
@@ -98,6 +124,10 @@ impl Tally {
     pub fn new(limit: usize) -> Self {
         Self {
             states: [0; 2],
+            size: Size::default(),
+            distinct: 0,
+            recoveries: Vec::new(),
+            slowest: None,
             total: 0,
             listed: Vec::new(),
             limit: limit.max(1),
@@ -124,14 +154,57 @@ impl Tally {
         }
     }
 
+    /// The recovery from a state took so long.
+    pub fn recovery(&mut self, time: Nanos, id: &Id) {
+        self.recoveries.push(time);
+        if self.slowest.as_ref().is_none_or(|&(most, _)| time > most) {
+            self.slowest = Some((time, id.clone()));
+        }
+    }
+
+    /// What several walks counted, one after another.
+    pub fn sum(
+        limit: usize,
+        walks: impl IntoIterator<Item = Result<Self, CrashError>>,
+    ) -> Result<Self, CrashError> {
+        let mut sum = Self::new(limit);
+        walks
+            .into_iter()
+            .try_for_each(|walk| walk.map(|walk| sum.add(walk)))?;
+        Ok(sum)
+    }
+
     /// What a later walk counted comes on top.
     pub fn add(&mut self, later: Self) {
+        self.size.host_ops += later.size.host_ops;
+        self.size.chip_ops += later.size.chip_ops;
+        self.size.cut_points += later.size.cut_points;
         self.states[0] += later.states[0];
         self.states[1] += later.states[1];
+        self.distinct += later.distinct;
+        self.recoveries.extend(later.recoveries);
+        if let Some((time, id)) = later.slowest
+            && self.slowest.as_ref().is_none_or(|&(most, _)| time > most)
+        {
+            self.slowest = Some((time, id));
+        }
         self.total += later.total;
         let space = self.limit - self.listed.len().min(self.limit);
         self.listed.extend(later.listed.into_iter().take(space));
     }
+}
+
+/// The distribution of recoveries.
+fn distribution(mut times: Vec<Nanos>, slowest: Option<(Nanos, Id)>) -> Option<Recovery> {
+    let (max_ns, slowest) = slowest?;
+    times.sort_unstable();
+    let quantile = |percent: usize| times[(times.len() - 1) * percent / 100];
+    Some(Recovery {
+        median_ns: quantile(50),
+        p99_ns: quantile(99),
+        max_ns,
+        slowest: slowest.to_string(),
+    })
 }
 
 /// How much was explored.
@@ -143,7 +216,7 @@ pub(crate) struct Size {
 }
 
 impl CrashReport {
-    pub(crate) fn new(plan: &Plan, size: Size, tally: Tally, smallest: Option<Smallest>) -> Self {
+    pub(crate) fn new(plan: &Plan, runs: usize, tally: Tally, smallest: Option<Smallest>) -> Self {
         let cuts = match plan.cuts {
             Cuts::All => "all".into(),
             Cuts::Sample(n) => format!("sample of {n}"),
@@ -158,11 +231,14 @@ impl CrashReport {
             words: plan.words,
             second_level_every,
             changes: plan.changes,
-            host_ops: size.host_ops as u64,
-            chip_ops: size.chip_ops as u64,
-            cut_points: size.cut_points as u64,
+            runs: runs as u64,
+            host_ops: tally.size.host_ops as u64,
+            chip_ops: tally.size.chip_ops as u64,
+            cut_points: tally.size.cut_points as u64,
             states: tally.states[0],
             second_level_states: tally.states[1],
+            distinct_states: tally.distinct,
+            recovery: distribution(tally.recoveries, tally.slowest),
             violations_total: tally.total,
             violations: tally.listed,
             smallest,
@@ -174,8 +250,12 @@ impl fmt::Display for CrashReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "run         {} host operations, {} chip operations that change the medium",
-            self.host_ops, self.chip_ops
+            "run{}, {} chip operations that change the medium",
+            match self.runs {
+                1 => format!("         {} host operations", self.host_ops),
+                runs => format!("s        {runs}: {} host operations", self.host_ops),
+            },
+            self.chip_ops
         )?;
         writeln!(
             f,
@@ -187,6 +267,14 @@ impl fmt::Display for CrashReport {
             "states      {} after a cut, {} after a second cut in a recovery",
             self.states, self.second_level_states
         )?;
+        writeln!(
+            f,
+            "distinct    {} of them, each looked at",
+            self.distinct_states
+        )?;
+        if let Some(recovery) = &self.recovery {
+            writeln!(f, "recovery    {recovery}")?;
+        }
         writeln!(f, "violations  {}", self.violations_total)?;
         for violation in &self.violations {
             write!(f, "\n{violation}")?;
@@ -198,6 +286,18 @@ impl fmt::Display for CrashReport {
         self.smallest
             .as_ref()
             .map_or(Ok(()), |smallest| write!(f, "\n{smallest}"))
+    }
+}
+
+impl fmt::Display for Recovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [median, p99, max] =
+            [self.median_ns, self.p99_ns, self.max_ns].map(|ns| ns as f64 / 1e6);
+        write!(
+            f,
+            "{median:.2} ms median, {p99:.2} ms p99, {max:.2} ms longest ({})",
+            self.slowest
+        )
     }
 }
 

@@ -36,6 +36,19 @@ pub enum Cuts {
     Sample(u64),
 }
 
+impl Cuts {
+    /// The share of one of several runs.
+    pub(crate) fn of_run(self, run: u64, runs: u64) -> Self {
+        match self {
+            Self::All => Self::All,
+            Self::Sample(n) => {
+                let before = |run: u64| (u128::from(n) * u128::from(run) / u128::from(runs)) as u64;
+                Self::Sample(before(run + 1) - before(run))
+            }
+        }
+    }
+}
+
 impl FromStr for Cuts {
     type Err = String;
 

@@ -5,12 +5,11 @@
 //! within what follows the last call: elsewhere fewer operations would have done.
 
 use crate::bench::Bench;
-use crate::cut;
+use crate::cut::{self, Which};
 use crate::id::Id;
 use crate::life::Life;
 use crate::outcome::{Smallest, Tally, Violation};
 use crate::plan::CrashError;
-use crate::plan::Cuts;
 use crate::subject::{Kind, Subject};
 use crate::walk::Place;
 
@@ -33,14 +32,16 @@ pub(crate) fn smallest<S: Subject>(
         depth: id.cuts.len(),
         spent: 0,
     };
-    let called = match (bench.run(ops)?, id.cuts.first()) {
+    let all = || (0..ops.len()).collect();
+    let mut kept: Vec<usize> = id.kept.clone().unwrap_or_else(all);
+    let called = match (bench.run(&shrinker.select(&kept))?, id.cuts.first()) {
         (Ok(life), Some(cut)) => cut
             .moment(&life.log, id.seed)
-            .map_or(ops.len(), |at| life.called_by(at)),
+            .map_or(kept.len(), |at| life.called_by(at)),
         (Ok(life), None) => life.ops.len(),
         (Err(_), _) => 0,
     };
-    let mut kept: Vec<usize> = (0..called).collect();
+    kept.truncate(called);
     let Some(mut best) = shrinker.attempt(&kept)? else {
         return Ok(None);
     };
@@ -89,8 +90,7 @@ impl<S: Subject> Shrinker<'_, S> {
     fn attempt(&mut self, kept: &[usize]) -> Result<Option<Violation>, CrashError> {
         self.spent += 1;
         let walker = &self.bench.walker;
-        let mut place = Place::run(walker.plan.seed);
-        place.id.kept = Some(kept.to_vec());
+        let place = Place::run(walker.plan.seed, 0, Some(kept.to_vec()));
         let life = match (self.bench.run(&self.select(kept))?, self.depth) {
             (Ok(life), 1..) => life,
             (Ok(life), 0) => return Ok(self.uncut(&place.id, &life)),
@@ -103,18 +103,19 @@ impl<S: Subject> Shrinker<'_, S> {
             }
             (Err(_), _) => return Ok(None),
         };
-        let mut cuts = walker.cuts(&life, &self.bench.origin, Cuts::All, &place.id)?;
+        let cuts = walker.cuts(&life, &self.bench.origin()?, Which::all(), &place.id)?;
+        let mut cuts = cuts.distinct;
         cuts.retain(|&(at, _)| at >= life.last_call());
         let mut tally = Tally::hunting(self.kind);
         walker.walk(
-            self.bench.origin.fork()?,
+            self.bench.origin()?,
             &life,
             &cuts,
             &place,
             &|_| self.depth > 1,
             &mut tally,
         )?;
-        self.spent += tally.states.iter().sum::<u64>();
+        self.spent += tally.distinct;
         Ok(tally.listed.pop())
     }
 

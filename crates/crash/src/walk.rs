@@ -1,15 +1,18 @@
 //! The states of one life, one after another in the order of time: built, recovered, judged, and
 //! cut again.
 
-use crate::cut::{Cut, Phase, choose, overtaken};
+use crate::cut::{Cut, Phase, Which, choose, overtaken};
 use crate::id::{Id, going_on};
 use crate::life::{Life, Witness, live};
 use crate::outcome::{Tally, Violation};
-use crate::plan::{CrashError, Cuts, Plan, SecondLevel};
+use crate::plan::{CrashError, Plan, SecondLevel};
 use crate::subject::{Failure, GoOn, Kind, Oracle, Subject};
 use nandlab_mtd::{Geometry, MtdError};
-use nandlab_nand::{Chip, CrashStates, LoggedOp};
+use nandlab_nand::{Chip, CrashStates, DistinctStates, LoggedOp};
 use nandlab_sim::{Nanos, mix};
+
+/// Bits that number a cut in its run.
+const RUN_SHIFT: u32 = 40;
 
 /// What every walk needs to know.
 pub(crate) struct Walker<'a, S> {
@@ -21,19 +24,19 @@ pub(crate) struct Walker<'a, S> {
 /// Where a walk is: the cuts survived so far.
 pub(crate) struct Place {
     pub id: Id,
+    /// The number of the run.
+    pub run: u64,
     /// The same in words.
     pub reported: String,
 }
 
 impl Place {
-    /// In the run itself.
-    pub fn run(seed: u64) -> Self {
+    /// In a run itself, which keeps these operations, or all.
+    pub fn run(seed: u64, run: u64, kept: Option<Vec<usize>>) -> Self {
+        let cuts = Vec::new();
         Self {
-            id: Id {
-                seed,
-                cuts: Vec::new(),
-                kept: None,
-            },
+            id: Id { seed, cuts, kept },
+            run,
             reported: String::new(),
         }
     }
@@ -42,6 +45,7 @@ impl Place {
     pub fn then(&self, cut: Cut, log: &[LoggedOp], geometry: &Geometry) -> Self {
         Self {
             id: self.id.then(cut),
+            run: self.run,
             reported: format!(
                 "{}{}; then, in the recovery, ",
                 self.reported,
@@ -58,33 +62,32 @@ impl<S: Subject> Walker<'_, S> {
         &self,
         life: &Life<S>,
         base: &Chip,
-        cuts: Cuts,
+        which: Which,
         id: &Id,
-    ) -> Result<Vec<(Nanos, Cut)>, CrashError> {
+    ) -> Result<Chosen, CrashError> {
         let words = if id.cuts.is_empty() {
             self.plan.words
         } else {
             1
         };
-        let mut chosen = choose(&life.log, cuts, words, id.next_seed());
+        let mut all = choose(&life.log, which, words, id.next_seed());
         if let Some(op) = overtaken(base.fork()?, &life.log) {
             let end = life.log[op].end;
-            chosen.retain(|&(at, _)| at < end);
-            chosen.push((
-                end,
-                Cut {
-                    op,
-                    phase: Phase::After,
-                    word: 0,
-                },
-            ));
+            all.retain(|&(at, _)| at < end);
+            let (phase, word) = (Phase::After, 0);
+            all.push((end, Cut { op, phase, word }));
         }
-        Ok(chosen)
+        Ok(Chosen {
+            moments: moments(&all),
+            distinct: distinct(life, &self.geometry, &all, id),
+            states: all.len() as u64,
+        })
     }
 
-    /// Whether the recovery from the cut with this number is to be cut again: by chance, so as not
-    /// to meet one kind of cut only.
-    pub fn goes_deeper(&self, number: u64) -> bool {
+    /// Whether the recovery from the cut with this number in a run is to be cut again: by chance, so
+    /// as not to meet one kind of cut only.
+    pub fn goes_deeper(&self, run: u64, number: u64) -> bool {
+        let number = run << RUN_SHIFT | number;
         match self.plan.second {
             SecondLevel::Off | SecondLevel::Every(0) => false,
             SecondLevel::Every(n) => mix(self.plan.seed, !number).is_multiple_of(n),
@@ -108,7 +111,7 @@ impl<S: Subject> Walker<'_, S> {
             if tally.satisfied() {
                 break;
             }
-            tally.states[place.id.cuts.len()] += 1;
+            tally.distinct += 1;
             if let Err(failure) = self.visit(
                 &mut states,
                 &mut witness,
@@ -148,10 +151,12 @@ impl<S: Subject> Walker<'_, S> {
             Ok(life) => life,
             Err(failure) => return Ok(Err(failure)),
         };
+        tally.recovery(life.recovery(), &id);
         if let (Some(base), None) = (base, &life.failure) {
-            let cuts = self.cuts(&life, &base, Cuts::All, &id)?;
+            let cuts = self.cuts(&life, &base, Which::all(), &id)?;
+            tally.states[id.cuts.len()] += cuts.states;
             let place = place.then(cut, witness.log(), &self.geometry);
-            self.walk(base, &life, &cuts, &place, &|_| false, tally)?;
+            self.walk(base, &life, &cuts.distinct, &place, &|_| false, tally)?;
         }
         Ok(life.failure.map_or(Ok(()), Err))
     }
@@ -193,6 +198,40 @@ impl<S: Subject> Walker<'_, S> {
             at_ns: at,
         }
     }
+}
+
+/// Cuts of a life, in the order of time.
+pub(crate) struct Chosen {
+    /// The first cut of each distinct state.
+    pub distinct: Vec<(Nanos, Cut)>,
+    /// States, equal ones counted as often as a cut leads to them.
+    pub states: u64,
+    /// Different moments (before, within, after an operation).
+    pub moments: usize,
+}
+
+/// How many different moments cuts fall on, states of one moment counted once.
+fn moments(cuts: &[(Nanos, Cut)]) -> usize {
+    let mut moments: Vec<_> = cuts.iter().map(|(_, cut)| (cut.op, cut.phase)).collect();
+    moments.sort_unstable();
+    moments.dedup();
+    moments.len()
+}
+
+/// Leaves out each cut that leaves the chip as an earlier one does while the host knows the same.
+fn distinct<S: Subject>(
+    life: &Life<S>,
+    geometry: &Geometry,
+    cuts: &[(Nanos, Cut)],
+    id: &Id,
+) -> Vec<(Nanos, Cut)> {
+    let mut states = DistinctStates::new(geometry, &life.log);
+    let known = life.events_by(cuts.iter().map(|&(at, _)| at));
+    let first = |&(&(at, cut), known): &(&(Nanos, Cut), usize)| {
+        states.is_new(at, id.then(cut).next_seed(), known)
+    };
+    let kept = cuts.iter().zip(known).filter(first);
+    kept.map(|(&cut, _)| cut).collect()
 }
 
 /// The chip as the last cut of `id`, at `at`, leaves it.

@@ -47,7 +47,7 @@ mod spec;
 pub use cells::BlockCells;
 pub use chip::{Chip, Counts, ForkError};
 pub use contents::PageStore;
-pub use log::{CrashStates, Fate, LoggedKind, LoggedOp};
+pub use log::{CrashStates, DistinctStates, Fate, LoggedKind, LoggedOp};
 pub use sparse::SparseStore;
 pub use spec::{
     ChipSpec, Contents, Ecc, PageOrder, Reliability, Rules, SpecError, Superblock, Timing,

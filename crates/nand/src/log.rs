@@ -5,7 +5,7 @@ use crate::Chip;
 use crate::calendar::Window;
 use crate::cells::Odd;
 use alloc::{boxed::Box, collections::BTreeSet, vec::Vec};
-use nandlab_mtd::{Block, Mtd, MtdError, Page};
+use nandlab_mtd::{Block, Geometry, Mtd, MtdError, Page};
 use nandlab_sim::{Nanos, mix};
 
 /// One media operation as it was issued.
@@ -183,68 +183,174 @@ impl Chip {
     }
 }
 
-/// Every state in which a power cut can leave a chip, in the order of time: from a chip before a
-/// run and the log of the run.
+/// A log in the order of time: what is done at a moment, and what is under way.
 ///
 /// At time `t` an operation that ended by then is on the medium, and one that began later is not.
 /// Of those under way on each die the oldest has any [`Fate`], and the younger ones have not begun
 /// unless it is done.
 #[derive(Debug)]
-pub struct CrashStates<'a> {
-    chip: Chip,
-    by_start: Vec<&'a LoggedOp>,
+struct Timeline<'a> {
+    by_start: Vec<(usize, &'a LoggedOp)>,
     begun: usize,
-    under_way: Vec<&'a LoggedOp>,
+    under_way: Vec<(usize, &'a LoggedOp)>,
 }
 
-impl<'a> CrashStates<'a> {
-    /// `chip`: a fork taken before the first of `ops`.
-    pub fn new(chip: Chip, ops: &'a [LoggedOp]) -> Self {
-        let mut by_start: Vec<_> = ops.iter().collect();
-        by_start.sort_by_key(|op| (op.start, op.end));
+impl<'a> Timeline<'a> {
+    fn new(ops: &'a [LoggedOp]) -> Self {
+        let mut by_start: Vec<_> = ops.iter().enumerate().collect();
+        by_start.sort_by_key(|(_, op)| (op.start, op.end));
         Self {
-            chip,
             by_start,
             begun: 0,
             under_way: Vec::new(),
         }
     }
 
-    /// The chip after a cut at `t`, powered up again; `word` chooses the fates. Times must not run
-    /// backwards from one call to the next.
-    pub fn at(&mut self, t: Nanos, word: u64) -> Result<Chip, MtdError> {
+    /// The operations that are done by `t` and were not at the last call, in the order in which
+    /// they ended.
+    fn done_by(&mut self, t: Nanos) -> impl Iterator<Item = (usize, &'a LoggedOp)> {
         while let Some(op) = self
             .by_start
             .get(self.begun)
-            .filter(|op| op.start < t || op.end <= t)
+            .filter(|(_, op)| op.start < t || op.end <= t)
         {
-            self.under_way.push(op);
+            self.under_way.push(*op);
             self.begun += 1;
         }
-        self.under_way.sort_by_key(|op| op.end);
-        let done = self.under_way.iter().take_while(|op| op.end <= t).count();
-        for op in self.under_way.drain(..done) {
+        self.under_way.sort_by_key(|(_, op)| op.end);
+        let done = self
+            .under_way
+            .iter()
+            .take_while(|(_, op)| op.end <= t)
+            .count();
+        self.under_way.drain(..done)
+    }
+
+    /// How a cut leaves each operation under way; `word` chooses.
+    fn fates(
+        &self,
+        geometry: &Geometry,
+        word: u64,
+    ) -> impl Iterator<Item = (usize, &'a LoggedOp, Fate)> {
+        let mut held = BTreeSet::new();
+        (0..).zip(&self.under_way).map(move |(i, &(place, op))| {
+            let die = op.kind.die(geometry);
+            let fate = match mix(word, i) % 3 {
+                _ if held.contains(&die) => Fate::NotStarted,
+                0 => Fate::NotStarted,
+                1 => Fate::Torn(mix(word, !i)),
+                _ => Fate::Done,
+            };
+            if fate != Fate::Done {
+                held.insert(die);
+            }
+            (place, op, fate)
+        })
+    }
+}
+
+/// Every state in which a power cut can leave a chip, in the order of time: from a chip before a
+/// run and the log of the run.
+#[derive(Debug)]
+pub struct CrashStates<'a> {
+    chip: Chip,
+    timeline: Timeline<'a>,
+}
+
+impl<'a> CrashStates<'a> {
+    /// `chip`: a fork taken before the first of `ops`.
+    pub fn new(chip: Chip, ops: &'a [LoggedOp]) -> Self {
+        Self {
+            chip,
+            timeline: Timeline::new(ops),
+        }
+    }
+
+    /// The chip after a cut at `t`, powered up again; `word` chooses the fates. Times must not run
+    /// backwards from one call to the next.
+    pub fn at(&mut self, t: Nanos, word: u64) -> Result<Chip, MtdError> {
+        for (_, op) in self.timeline.done_by(t) {
             ignore_recurring(self.chip.replay(&op.kind, Fate::Done))?;
         }
         let mut fork = self
             .chip
             .fork()
             .map_err(|_| MtdError::Backing("a stored chip has no crash states"))?;
-        let mut held = BTreeSet::new();
-        for (i, op) in self.under_way.iter().enumerate() {
-            let die = op.kind.die(&fork);
-            let fate = match mix(word, i as u64) % 3 {
-                _ if held.contains(&die) => Fate::NotStarted,
-                0 => Fate::NotStarted,
-                1 => Fate::Torn(mix(word, !(i as u64))),
-                _ => Fate::Done,
-            };
-            if fate != Fate::Done {
-                held.insert(die);
-            }
+        for (_, op, fate) in self.timeline.fates(self.chip.geometry(), word) {
             ignore_recurring(fork.replay(&op.kind, fate))?;
         }
         Ok(fork)
+    }
+}
+
+/// What a cut leaves of a log, the same for equal chips.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Remains {
+    /// All operations before this place in the log are done.
+    all_before: usize,
+    /// Places behind it that are done, ascending.
+    done: Vec<usize>,
+    /// Operations half done, by their places in the log, ascending; the word says how far.
+    torn: Vec<(usize, u64)>,
+}
+
+impl Remains {
+    fn done(&mut self, place: usize) {
+        let at = self.done.partition_point(|&other| other < place);
+        self.done.insert(at, place);
+        let ready = (self.all_before..).zip(&self.done);
+        let ready = ready.take_while(|(next, place)| next == *place).count();
+        self.done.drain(..ready);
+        self.all_before += ready;
+    }
+}
+
+/// Tells the states of [`CrashStates`] apart, without a chip.
+#[derive(Debug)]
+pub struct DistinctStates<'a> {
+    timeline: Timeline<'a>,
+    geometry: &'a Geometry,
+    /// What is done in all states from here on.
+    base: Remains,
+    /// What earlier states consisted of, and what the host knew.
+    seen: Vec<(Remains, usize)>,
+}
+
+impl<'a> DistinctStates<'a> {
+    /// `ops`: the log of a chip of this shape.
+    pub fn new(geometry: &'a Geometry, ops: &'a [LoggedOp]) -> Self {
+        Self {
+            timeline: Timeline::new(ops),
+            geometry,
+            base: Remains::default(),
+            seen: Vec::new(),
+        }
+    }
+
+    /// Whether [`CrashStates::at`] makes a chip for these values that it made for none before while
+    /// the host knew the same. Times must not run backwards from one call to the next.
+    pub fn is_new(&mut self, t: Nanos, word: u64, known: usize) -> bool {
+        for (place, _) in self.timeline.done_by(t) {
+            self.base.done(place);
+        }
+        let mut left = self.base.clone();
+        for (place, _, fate) in self.timeline.fates(self.geometry, word) {
+            match fate {
+                Fate::NotStarted => {}
+                Fate::Done => left.done(place),
+                Fate::Torn(word) => left.torn.push((place, word)),
+            }
+        }
+        left.torn.sort_unstable();
+        // Later states have at least this behind them.
+        let base = self.base.all_before;
+        self.seen.retain(|(seen, _)| seen.all_before >= base);
+        let state = (left, known);
+        if self.seen.contains(&state) {
+            return false;
+        }
+        self.seen.push(state);
+        true
     }
 }
 
@@ -258,11 +364,55 @@ fn ignore_recurring(result: Result<(), MtdError>) -> Result<(), MtdError> {
 
 impl LoggedKind {
     /// The die that is changed.
-    fn die(&self, chip: &Chip) -> u32 {
-        let g = chip.geometry();
+    fn die(&self, g: &Geometry) -> u32 {
         match self {
             Self::Program { page, .. } | Self::Copy { to: page, .. } => g.die_of(g.block_of(*page)),
             Self::Erase(block) | Self::MarkBad(block) => g.die_of(*block),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log() -> [LoggedOp; 3] {
+        let erase = |block, start, end| LoggedOp {
+            kind: LoggedKind::Erase(Block(block)),
+            start,
+            end,
+        };
+        // Two dies at once, then one after another.
+        [erase(0, 0, 100), erase(8, 50, 150), erase(1, 200, 300)]
+    }
+
+    #[test]
+    fn a_state_is_new_once_for_what_the_host_knows() {
+        let geometry = Geometry {
+            dies: 2,
+            ..Geometry::single_die(512, 16, 8, 8)
+        };
+        let log = log();
+        let mut states = DistinctStates::new(&geometry, &log);
+        assert!(states.is_new(0, 1, 0), "nothing has begun");
+        let within: Vec<bool> = (0..64).map(|word| states.is_new(40, word, 0)).collect();
+        assert_eq!(within.iter().filter(|&&new| new).count(), {
+            let torn = (0..64).filter(|&word| mix(word, 0) % 3 == 1).count();
+            torn + 1
+        });
+        // All is done: equal whatever the word says, and new again when the host knows more.
+        let done = [(160, 0), (190, 0), (190, 1), (200, 1)];
+        let done = done.map(|(t, known)| states.is_new(t, 7, known));
+        assert_eq!(done, [true, false, true, false]);
+        assert!(states.is_new(300, 7, 1));
+    }
+
+    #[test]
+    fn operations_may_end_in_another_order_than_they_began() {
+        let mut remains = Remains::default();
+        for place in [2, 0, 4, 1] {
+            remains.done(place);
+        }
+        assert_eq!((remains.all_before, &remains.done[..]), (3, &[4][..]));
     }
 }

@@ -3,6 +3,7 @@
 use nandlab_crash::CrashError;
 use nandlab_lab::RunError;
 use nandlab_lab::cut::PrepareError;
+use nandlab_lab::cut::matrix::MatrixError;
 use nandlab_papers::PaperError;
 use nandlab_scratch::ScratchError;
 use nandlab_stack::DescriptionError;
@@ -51,6 +52,28 @@ pub enum Failure {
     /// An image is not what it was taken for, or does not allow what was asked.
     #[error(transparent)]
     Image(#[from] nandlab_image::ImageError),
+    /// A matrix is wrong.
+    #[error(transparent)]
+    Matrix(#[from] MatrixError),
+    /// A cell of a matrix has no result.
+    #[error("cell `{cell}`: {failure}")]
+    Cell { cell: String, failure: Box<Self> },
+    /// No cell has this in its name.
+    #[error("--only: found \"{0}\", expected a part of the name of a cell in the matrix")]
+    NoCell(String),
+    /// A state is one of one cell.
+    #[error("--id: found {0} cells, expected one, which --only names")]
+    OneCell(usize),
+    /// A line of a store is no finished cell.
+    #[error("{}:{line}: found {error}, expected a finished cell of a matrix", path.display())]
+    Store {
+        path: PathBuf,
+        line: usize,
+        error: serde_json::Error,
+    },
+    /// An input cannot be read.
+    #[error("{}: {error}", path.display())]
+    Input { path: PathBuf, error: io::Error },
     /// An output cannot be written.
     #[error("{}: {error}", path.display())]
     Output { path: PathBuf, error: io::Error },
@@ -92,6 +115,7 @@ impl Failure {
     /// The exit status it means.
     pub fn status(&self) -> Status {
         match self {
+            Self::Cell { failure, .. } => failure.status(),
             Self::Run(error) if !error.is_bad_input() => Status::Problem,
             Self::Prepare(PrepareError::Build(error)) if !error.is_bad_input() => Status::Problem,
             Self::Image(error) if !error.is_bad_input() => Status::Problem,

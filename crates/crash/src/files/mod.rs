@@ -9,7 +9,7 @@
 //!
 //! | module | its one idea |
 //! |---|---|
-//! | `op`, `mixed` | an operation on files; runs of them |
+//! | `op`, `mixed`, `sequences` | an operation on files; seeded runs of them; all short runs |
 //! | `model` | a tree as it should be |
 //! | `found` | a tree as it is found |
 //! | `contents` | versions of one file, mixed |
@@ -26,12 +26,14 @@ mod mixed;
 mod model;
 mod op;
 mod oracle;
+mod sequences;
 mod whole;
 
 pub use device::Device;
 pub use mixed::mixed;
 pub use op::{FileOp, Path};
 pub use oracle::FilesOracle;
+pub use sequences::sequences;
 
 use crate::subject::{Failure, GoOn, Subject};
 use nandlab_mtd::{Layer, LayerError};

@@ -5,15 +5,16 @@
 //! is kept in memory, whatever the description says.
 
 mod files;
+pub mod matrix;
 
 use crate::Experiment;
 use crate::experiment::Precondition;
-use crate::workload::{OpenError, WorkloadDescription};
+use crate::workload::{CutWorkload, OpenError, WorkloadDescription};
 use files::{Described, OnFlash, Partitioned, file_operations, recipe};
-use nandlab_crash::files::mixed;
+use nandlab_crash::files::{mixed, sequences};
 use nandlab_crash::{
-    CrashError, CrashReport, Disk, FileOp, Files, Id, Plan, Subject, Violation, explore_watched,
-    operations, replay,
+    CrashError, CrashReport, Disk, FileOp, Files, Id, Plan, Subject, Violation, Workload,
+    explore_watched, operations, replay,
 };
 use nandlab_mtd::LayerError;
 use nandlab_nand::{ChipSpec, Contents};
@@ -80,12 +81,12 @@ trait Explored {
 
 struct Case<S: Subject> {
     subject: S,
-    ops: Vec<S::Op>,
+    workload: Workload<S::Op>,
 }
 
 impl<S: Subject> Explored for Case<S> {
     fn operations(&self) -> Vec<String> {
-        self.ops.iter().map(ToString::to_string).collect()
+        self.workload.ops.iter().map(ToString::to_string).collect()
     }
 
     fn explore(
@@ -93,11 +94,11 @@ impl<S: Subject> Explored for Case<S> {
         plan: &Plan,
         progress: &(dyn Fn(u64, u64) + Sync),
     ) -> Result<CrashReport, CrashError> {
-        explore_watched(&self.subject, &self.ops, plan, progress)
+        explore_watched(&self.subject, &self.workload, plan, progress)
     }
 
     fn replay(&self, plan: &Plan, id: &Id) -> Result<Option<Violation>, CrashError> {
-        replay(&self.subject, &self.ops, plan, id)
+        replay(&self.subject, &self.workload.ops, plan, id)
     }
 }
 
@@ -130,9 +131,12 @@ impl Prepared {
         self.case.replay(plan, id)
     }
 
-    fn of<S: Subject + 'static>(subject: S, (ops, cut_short): (Vec<S::Op>, bool)) -> Self {
+    fn of<S: Subject + 'static>(
+        subject: S,
+        (workload, cut_short): (Workload<S::Op>, bool),
+    ) -> Self {
         Self {
-            case: Box::new(Case { subject, ops }),
+            case: Box::new(Case { subject, workload }),
             cut_short,
         }
     }
@@ -148,7 +152,7 @@ impl Prepared {
         let (mut feed, _) = experiment.workload.open(geometry.bytes(), sector, seed)?;
         let ops = operations(&mut *feed, &geometry, limit)?;
         let cut_short = ops.len() == limit && feed.next()?.is_some();
-        Ok(Self::of(subject, (ops, cut_short)))
+        Ok(Self::of(subject, (Workload::whole(&ops), cut_short)))
     }
 
     fn on_files(
@@ -214,23 +218,31 @@ fn deferred(volume: OnFlashVolume, settings: Option<Settings>) -> OnFlashVolume 
     }
 }
 
-/// The first `limit` operations of a workload on files, and whether it goes on.
+/// The first `limit` operations of a workload on files, or all of its sequences, and whether it
+/// goes on.
 fn operations_on_files(
     experiment: &Experiment,
     limit: usize,
-) -> Result<(Vec<FileOp>, bool), PrepareError> {
+) -> Result<(Workload<FileOp>, bool), PrepareError> {
+    let seed = experiment.run.seed;
     Ok(match &experiment.workload {
-        WorkloadDescription::Mixed(count) => (
-            mixed(experiment.run.seed, limit.min(*count as usize)),
-            *count as usize > limit,
-        ),
+        WorkloadDescription::Cuts(CutWorkload::Mixed(count)) => {
+            let count = *count as usize;
+            (
+                Workload::whole(&mixed(seed, limit.min(count))),
+                count > limit,
+            )
+        }
+        WorkloadDescription::Cuts(CutWorkload::Sequences { length, sample }) => {
+            (sequences(*length, *sample, seed), false)
+        }
         workload => match workload.files() {
             Some(files) => {
-                let mut calls = files.open(experiment.run.seed)?;
+                let mut calls = files.open(seed)?;
                 let ops = file_operations(&mut *calls, limit);
-                (ops, calls.next().is_some())
+                (Workload::whole(&ops), calls.next().is_some())
             }
-            None => (Vec::new(), false),
+            None => (Workload::whole(&[]), false),
         },
     })
 }

@@ -38,9 +38,9 @@ pub enum RunError {
     NoFileSystem,
     /// The workload is one for power cuts.
     #[error(
-        "workload.type: found \"mixed\", which is for power cuts (nandlab crash), expected a workload to be measured"
+        "workload.type: found \"{0}\", which is for power cuts (nandlab crash), expected a workload to be measured"
     )]
-    ForCuts,
+    ForCuts(&'static str),
     /// A file system reads back what it wrote.
     #[error(
         "chip.contents: found \"dropped\", expected \"kept\" or \"file\", since a file system reads back what it wrote"
@@ -169,7 +169,7 @@ impl From<OpenError> for RunError {
             OpenError::Description(error) => Self::Description(error),
             OpenError::Trace(error) => Self::Trace(error),
             OpenError::Files(_) => Self::NoFileSystem,
-            OpenError::Mixed => Self::ForCuts,
+            OpenError::Cuts(name) => Self::ForCuts(name),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The kinds of workload that `workload.type` may name. The list is a value: another crate adds its
 //! kind with [`Workloads::with`].
 
-use super::{DescribedFiles, WorkloadDescription, pattern, standard, trace};
+use super::{CutWorkload, DescribedFiles, WorkloadDescription, pattern, standard, trace};
 use nandlab_stack::{DescriptionError, Document, Section, Setting};
 
 /// Takes a workload out of its section.
@@ -35,7 +35,20 @@ const MIXED: Kind = Kind {
     keys: &["operations"],
     take: |section| {
         let count = section.checked("operations", 80, |n| *n > 0, "at least 1")?;
-        Ok(WorkloadDescription::Mixed(count))
+        Ok(WorkloadDescription::Cuts(CutWorkload::Mixed(count)))
+    },
+};
+
+/// Every short sequence of calls on files, for power cuts.
+const SEQUENCES: Kind = Kind {
+    name: "sequences",
+    keys: &["length", "sample"],
+    take: |section| {
+        let length = section.checked("length", 1, |n| (1..=3).contains(n), "from 1 to 3")?;
+        let sample = section.checked("sample", 0, |_| true, "a number of sequences, or 0")?;
+        let sample = Some(sample).filter(|&n| n > 0);
+        let sequences = CutWorkload::Sequences { length, sample };
+        Ok(WorkloadDescription::Cuts(sequences))
     },
 };
 
@@ -47,7 +60,7 @@ impl Workloads {
     /// The kinds that are here.
     pub fn standard() -> Self {
         let requests = [pattern::KIND, trace::KIND];
-        Self([&requests[..], standard::KINDS, &[MIXED]].concat())
+        Self([&requests[..], standard::KINDS, &[MIXED, SEQUENCES]].concat())
     }
 
     /// Adds a kind, or replaces the one of its name.

@@ -55,9 +55,32 @@ pub enum WorkloadDescription {
     Requests(Arc<dyn Requests>),
     /// A stream of calls on files.
     Files(Arc<dyn FileWorkload>),
-    /// Files made, written, renamed, linked, removed and synced, for power cuts: so many
-    /// operations.
+    /// Calls on files for power cuts.
+    Cuts(CutWorkload),
+}
+
+/// A workload of calls on files that only power cuts make interesting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CutWorkload {
+    /// One run: files made, written, renamed, linked, removed and synced, so many operations.
     Mixed(u32),
+    /// A run for each short sequence of calls.
+    Sequences {
+        /// Calls of a sequence.
+        length: u32,
+        /// So many sequences if there are more; none for all.
+        sample: Option<u64>,
+    },
+}
+
+impl CutWorkload {
+    /// The value of `workload.type`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Mixed(_) => "mixed",
+            Self::Sequences { .. } => "sequences",
+        }
+    }
 }
 
 /// A workload that does not fit its device, or a trace that cannot be had.
@@ -76,9 +99,9 @@ pub enum OpenError {
     Files(&'static str),
     /// The workload is measured by nobody.
     #[error(
-        "workload.type: found \"mixed\", which is for power cuts (nandlab crash), expected a workload to be measured"
+        "workload.type: found \"{0}\", which is for power cuts (nandlab crash), expected a workload to be measured"
     )]
-    Mixed,
+    Cuts(&'static str),
 }
 
 impl WorkloadDescription {
@@ -111,7 +134,7 @@ impl WorkloadDescription {
         match self {
             Self::Requests(_) => None,
             Self::Files(files) => Some(files.name()),
-            Self::Mixed(_) => Some("mixed"),
+            Self::Cuts(cuts) => Some(cuts.name()),
         }
     }
 
@@ -138,7 +161,7 @@ impl WorkloadDescription {
         match self {
             Self::Requests(requests) => requests.open(bytes, sector, seed),
             Self::Files(files) => Err(OpenError::Files(files.name())),
-            Self::Mixed(_) => Err(OpenError::Mixed),
+            Self::Cuts(cuts) => Err(OpenError::Cuts(cuts.name())),
         }
     }
 }

@@ -8,6 +8,7 @@ mod errors;
 mod guest;
 mod holes;
 mod image;
+mod matrix;
 mod messages;
 mod outputs;
 mod pipes;

@@ -7,6 +7,7 @@ mod examples;
 mod jffs2_costs_kernel;
 mod kernel;
 mod lived;
+mod matrix;
 mod mounts;
 mod nftl_kernel;
 mod paper;

@@ -1,4 +1,7 @@
-//! `nandlab crash`: the power cut everywhere in an experiment.
+//! `nandlab crash`: the power cut everywhere in an experiment, or in each cell of a matrix.
+
+mod matrix;
+mod store;
 
 use crate::failure::{Failure, Status};
 use crate::output::{Target, note, print};
@@ -20,9 +23,18 @@ use std::time::Instant;
                         Exit status: 0 nothing wrong, 1 violations, 2 bad input."
 )]
 pub struct Args {
-    /// A stack and a workload, in TOML
-    #[arg(value_name = "EXPERIMENT.toml")]
-    experiment: PathBuf,
+    /// A stack and a workload, in TOML; with --matrix a matrix, if not the one that comes along
+    #[arg(value_name = "EXPERIMENT.toml", required_unless_present = "matrix")]
+    experiment: Option<PathBuf>,
+    /// Explore a matrix of stacks, and print a table with a row for each
+    #[arg(long)]
+    matrix: bool,
+    /// Only the cell of this name, or all cells whose names contain it
+    #[arg(long, value_name = "TEXT", requires = "matrix")]
+    only: Option<String>,
+    /// Remember finished cells in this file, and leave out those that it has
+    #[arg(long, value_name = "FILE", requires = "matrix")]
+    store: Option<PathBuf>,
     /// Which cuts: "all" (before, within and after every chip operation), or so many states spread
     /// over the run
     #[arg(long, value_name = "all|N", default_value = "all")]
@@ -58,19 +70,19 @@ pub struct Args {
 impl Args {
     /// Explores, or makes one state again.
     pub fn execute(self) -> Result<Status, Failure> {
-        let seeds = self
-            .seed
-            .iter()
-            .flat_map(|seed| [format!("run.seed={seed}"), format!("chip.seed={seed}")]);
-        let overrides: Vec<String> = self.set.iter().cloned().chain(seeds).collect();
-        let document = Document::read(&self.experiment, &overrides)?;
+        let Some(path) = self.experiment.as_ref().filter(|_| !self.matrix) else {
+            return match &self.id {
+                Some(id) => {
+                    let (prepared, plan) = matrix::one(&self)?;
+                    again((&prepared, &plan), id, self.target(&[])?)
+                }
+                None => matrix::explore(&self),
+            };
+        };
+        let document = Document::read(path, &self.overrides())?;
         let inputs = document.files();
         let experiment = Experiment::take(document)?;
-        let target = self
-            .json
-            .as_ref()
-            .map(|path| Target::open(path, &inputs))
-            .transpose()?;
+        let target = self.target(&inputs)?;
         let prepared = Prepared::new(&experiment, self.ops)?;
         if prepared.cut_short {
             note(format_args!(
@@ -78,18 +90,35 @@ impl Args {
                 experiment.name, self.ops
             ));
         }
-        let plan = Plan {
+        let plan = self.plan(&experiment);
+        match &self.id {
+            Some(id) => again((&prepared, &plan), id, target),
+            None => explore(&experiment.name, (&prepared, &plan), target),
+        }
+    }
+
+    fn overrides(&self) -> Vec<String> {
+        let seeds = self
+            .seed
+            .iter()
+            .flat_map(|seed| [format!("run.seed={seed}"), format!("chip.seed={seed}")]);
+        self.set.iter().cloned().chain(seeds).collect()
+    }
+
+    fn plan(&self, experiment: &Experiment) -> Plan {
+        Plan {
             seed: experiment.run.seed,
             cuts: self.cuts,
             words: self.words,
             second: SecondLevel::Every(self.second),
             threads: self.threads,
             ..Plan::default()
-        };
-        match &self.id {
-            Some(id) => again((&prepared, &plan), id, target),
-            None => explore(&experiment.name, (&prepared, &plan), target),
         }
+    }
+
+    fn target(&self, inputs: &[PathBuf]) -> Result<Option<Target>, Failure> {
+        let json = self.json.as_ref();
+        json.map(|path| Target::open(path, inputs)).transpose()
     }
 }
 

@@ -1,0 +1,193 @@
+//! `nandlab crash --matrix`: many stacks, one table, and a file that remembers finished cells.
+
+use super::Args;
+use super::store::{Asked, Explored, Store};
+use crate::failure::{Failure, Status};
+use crate::output::{note, print};
+use crate::progress::Bar;
+use nandlab_crash::{CrashReport, Plan};
+use nandlab_lab::cut::Prepared;
+use nandlab_lab::cut::matrix::{Cell, Matrix, OURS};
+use nandlab_lab::{Experiment, Progress};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Explores every selected cell that the store does not have.
+pub fn explore(args: &Args) -> Result<Status, Failure> {
+    let cells = selected(args)?;
+    let mut store = Store::open(args.store.as_deref())?;
+    let bar = Bar::new("matrix");
+    let mut done = Vec::new();
+    for (number, cell) in cells.iter().enumerate() {
+        let show = |within| {
+            bar.show(Progress {
+                phase: "cutting",
+                share: (number as f64 + within) / cells.len() as f64,
+            });
+        };
+        let explored = one_cell(args, cell, &store, &show);
+        let explored = explored.map_err(|failure| Failure::Cell {
+            cell: cell.name.clone(),
+            failure: failure.into(),
+        })?;
+        store.keep(&explored)?;
+        done.push(explored);
+    }
+    drop(bar);
+    report(args, &done)
+}
+
+/// A cell's report, from the store or new.
+fn one_cell(
+    args: &Args,
+    cell: &Cell,
+    store: &Store,
+    show: &(dyn Fn(f64) + Sync),
+) -> Result<Explored, Failure> {
+    let (prepared, plan) = prepared(args, cell)?;
+    let asked = asked(args, cell, &plan);
+    let report = match store.known(&asked) {
+        Some(report) => report,
+        None => prepared.explore(&plan, &|done, all| show(done as f64 / all.max(1) as f64))?,
+    };
+    Ok(Explored {
+        cell: cell.name.clone(),
+        asked,
+        report,
+    })
+}
+
+/// The one cell that `--only` selects, to make one of its states again.
+pub fn one(args: &Args) -> Result<(Prepared, Plan), Failure> {
+    match &selected(args)?[..] {
+        [cell] => prepared(args, cell),
+        cells => Err(Failure::OneCell(cells.len())),
+    }
+}
+
+/// The cell whose name is as `--only` says, or all whose names contain it.
+fn selected(args: &Args) -> Result<Vec<Cell>, Failure> {
+    let matrix = match &args.experiment {
+        None => Matrix::parse("matrix.toml of nandlab", OURS)?,
+        Some(path) => {
+            let text = std::fs::read_to_string(path);
+            let text = text.map_err(|error| Failure::Input {
+                path: path.clone(),
+                error,
+            })?;
+            Matrix::parse(&path.display().to_string(), &text)?
+        }
+    };
+    let Some(only) = &args.only else {
+        return Ok(matrix.cells);
+    };
+    let is_exact = matrix.cells.iter().any(|cell| cell.name == *only);
+    let fits = |cell: &Cell| match is_exact {
+        true => cell.name == *only,
+        false => cell.name.contains(&**only),
+    };
+    let cells: Vec<Cell> = matrix.cells.into_iter().filter(fits).collect();
+    if cells.is_empty() {
+        return Err(Failure::NoCell(only.clone()));
+    }
+    Ok(cells)
+}
+
+fn prepared(args: &Args, cell: &Cell) -> Result<(Prepared, Plan), Failure> {
+    let directory = args.experiment.as_deref().and_then(Path::parent);
+    let document = cell.document(directory.unwrap_or(Path::new("")), &args.overrides())?;
+    let experiment = Experiment::take(document)?;
+    let plan = args.plan(&experiment);
+    Ok((Prepared::new(&experiment, args.ops)?, plan))
+}
+
+/// What a cell's report depends on. The number of threads is no part of it.
+fn asked(args: &Args, cell: &Cell, plan: &Plan) -> Asked {
+    let threads = 0;
+    Asked {
+        version: env!("CARGO_PKG_VERSION").into(),
+        description: cell.text.clone(),
+        overrides: args.overrides(),
+        operations: args.ops,
+        plan: format!(
+            "{:?}",
+            Plan {
+                threads,
+                ..plan.clone()
+            }
+        ),
+    }
+}
+
+fn report(args: &Args, done: &[Explored]) -> Result<Status, Failure> {
+    let violations: u64 = done.iter().map(|cell| cell.report.violations_total).sum();
+    match args.target(&[])? {
+        Some(target) => {
+            if !target.is_stdout() {
+                print(&table(done))?;
+            }
+            target.json(&done)?;
+        }
+        None => print(&table(done))?,
+    }
+    for cell in done.iter().filter(|cell| cell.report.violations_total > 0) {
+        note(format_args!(
+            "{}: {}\nmake a state again with: --matrix --only '{}' --id ID",
+            cell.cell, cell.report, cell.cell
+        ));
+    }
+    Ok(if violations == 0 {
+        Status::Done
+    } else {
+        Status::Problem
+    })
+}
+
+/// A row for each cell, as Markdown.
+fn table(done: &[Explored]) -> String {
+    let mut text = String::new();
+    let heads = [
+        "cell",
+        "runs",
+        "states",
+        "distinct",
+        "violations",
+        "recovery: median (ms)",
+        "p99",
+        "longest",
+        "state of the longest",
+    ];
+    writeln!(text, "| {} |", heads.join(" | ")).unwrap();
+    writeln!(text, "|---{}|", "|---:".repeat(7) + "|---").unwrap();
+    for Explored { cell, report, .. } in done {
+        let recovery = match &report.recovery {
+            None => "| | | ".to_owned(),
+            Some(times) => {
+                let ms = |ns: u64| format!("{:.2}", ns as f64 / 1e6);
+                let [median, p99, max] = [times.median_ns, times.p99_ns, times.max_ns].map(ms);
+                format!("{median} | {p99} | {max} | `{}`", times.slowest)
+            }
+        };
+        let states = report.states + report.second_level_states;
+        let (runs, distinct) = (report.runs, report.distinct_states);
+        let violations = report.violations_total;
+        writeln!(
+            text,
+            "| {cell} | {runs} | {states} | {distinct} | {violations} | {recovery} |"
+        )
+        .unwrap();
+    }
+    let sum = |count: fn(&CrashReport) -> u64| -> u64 {
+        done.iter().map(|cell| count(&cell.report)).sum()
+    };
+    writeln!(
+        text,
+        "\n{} cells: {} states, {} distinct, {} violations",
+        done.len(),
+        sum(|report| report.states + report.second_level_states),
+        sum(|report| report.distinct_states),
+        sum(|report| report.violations_total)
+    )
+    .unwrap();
+    text
+}
