@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import inspect
 import itertools
 import json
 import math
@@ -22,7 +23,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ._nandlab import NandlabError
-from .experiment import Experiment, Source, Value
+from .description import Source, Value
+from .experiment import Experiment
 from .store import Row, Store, Table, groups
 
 # Values by key, or by a tuple of keys that change together. They are checked at run time.
@@ -166,9 +168,10 @@ def _task(base: Experiment, settings: dict[str, Value]) -> _Task:
     try:
         experiment = base.with_settings(settings)
     except NandlabError as error:
-        parts = [base._text, base._overrides, settings]
+        parts = [base.description.text, base.description.overrides, settings]
         return _Task(_key(parts), settings, None, str(error))
-    return _Task(_key([experiment.settings, _files(experiment)]), settings, experiment, None)
+    parts = [experiment.settings, _files(experiment), *_sources(experiment)]
+    return _Task(_key(parts), settings, experiment, None)
 
 
 def _seeded(seed: int) -> dict[str, Value]:
@@ -184,11 +187,25 @@ def _files(experiment: Experiment) -> list[str]:
     """Hashes of the files that settings name: they decide a result, too."""
     hashes = []
     for key, value in experiment.settings.items():
-        path = Path(experiment._directory) / value.strip('"')
+        path = Path(experiment.description.directory) / value.strip('"')
         if key.endswith(".file") and path.is_file():
             with path.open("rb") as file:
                 hashes.append(hashlib.file_digest(file, "sha256").hexdigest())
     return hashes
+
+
+def _sources(experiment: Experiment) -> list[str]:
+    """The code of a layer and a workload in Python: it decides a result, too."""
+    settings, description = experiment.settings, experiment.description
+    chosen = [
+        description.layers.get(settings["ftl.scheme"].strip('"')),
+        description.workloads.get(settings["workload.type"].strip('"')),
+    ]
+    try:
+        return [inspect.getsource(make) for make in chosen if make is not None]
+    except OSError as error:
+        lost = "a sweep stores results by the code of layers and workloads: put them into a file"
+        raise NandlabError(f"{lost} ({error})") from error
 
 
 def _run(task: _Task) -> Row:
