@@ -29,8 +29,9 @@ with ThreadPoolExecutor() as threads:
     results = dict(zip(STACKS, threads.map(measured, STACKS), strict=True))
 
 # %% [markdown]
-# The chip is worn out when its most worn block is. Erases before the run, of mkfs, count as well;
-# they only make the estimate more careful.
+# The chip is worn out when its most worn block is. So short a run barely wears the other stacks: one
+# erase more or less changes their years a lot, and they are a lower bound at best. The long run of
+# the book gives thousands of years.
 
 # %%
 rows = []

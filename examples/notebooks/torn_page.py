@@ -26,7 +26,7 @@ list(log)
 # can leave. Page 0 was done before the cut. Page 1 was under way.
 
 # %%
-found: dict[str, list[nandlab.Chip]] = {"done": [], "blank": [], "unreadable": []}
+found: dict[str, list[nandlab.Chip]] = {"done": [], "erased": [], "unreadable": []}
 for word in range(300):
     after, at_ns = log.cut(1, "torn", word=word)
     assert log[1].start_ns <= at_ns <= log[1].end_ns
@@ -38,14 +38,14 @@ for word in range(300):
         found["done"].append(after)
     else:
         assert page.data == ERASED
-        found["blank"].append(after)
+        found["erased"].append(after)
 {state: len(chips) for state, chips in found.items()}
 
 # %% [markdown]
-# The page is one of three:
+# The page reads as one of three:
 #
 # - *done*: enough charge was moved for the page to read correctly;
-# - *blank*: so little charge was moved that the page reads as erased;
+# - *erased*: little charge was moved, or none;
 # - *unreadable*: error correction cannot repair it.
 #
 # Here are their first bytes. The model does not follow the charge of a cell: the bytes of an
@@ -68,8 +68,8 @@ noise = np.unpackbits(np.frombuffer(found["unreadable"][0].read(1).data, np.uint
 assert 0.45 < noise.mean() < 0.55
 
 # %% [markdown]
-# A blank page is a trap: it reads as erased, yet it has been programmed. A layer that takes it for
-# free space and programs it breaks a rule of the chip. Its block has to be erased first.
+# A page that reads as erased is a trap. If the program had begun, the page holds some charge, and
+# another program could not be trusted: the chip refuses it. No read tells the two apart.
 
 
 # %%
@@ -77,16 +77,17 @@ def is_refused(after: nandlab.Chip) -> bool:
     """Whether the chip refuses to program page 1."""
     try:
         after.fork().program(1, data)
-    except nandlab.ChipError as error:
-        print(error)
+    except nandlab.ChipError:
         return True
     return False
 
 
-assert is_refused(found["blank"][0])
-assert is_refused(found["unreadable"][0])
+refused = [is_refused(after) for after in found["erased"]]
+print(f"of {len(refused)} pages that read as erased, {sum(refused)} must not be programmed")
+assert 0 < sum(refused) < len(refused)
+assert all(map(is_refused, found["unreadable"]))
 
-repaired = found["blank"][0].fork()
+repaired = found["unreadable"][0].fork()
 repaired.erase(0)
 repaired.program(0, data)
 repaired.program(1, data)

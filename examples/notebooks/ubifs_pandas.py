@@ -52,7 +52,7 @@ january.describe().round(2)
 # fsspec finds files by pattern, too.
 
 # %%
-import fsspec  # noqa: E402
+import fsspec
 
 files = fsspec.filesystem("nandlab", fo=str(volume))
 months = [pd.read_csv(files.open(path), parse_dates=["at"]) for path in files.glob("var/log/*.csv")]

@@ -58,7 +58,7 @@ class Ftl:
 
     @property
     def page_bytes(self) -> int:
-        """Bytes of a page of the flash."""
+        """Bytes that are best written whole: a page, or the erase block of mtdblock."""
         return self._inner.geometry[2]
 
     @property

@@ -1,5 +1,5 @@
 //! The Python package: built into an environment of its own, its types and its stubs checked, its
-//! tests run.
+//! tests run, with the notebooks and the other examples.
 
 use crate::{Outcome, packages, root, run};
 use std::fs;
@@ -43,11 +43,11 @@ fn folder() -> PathBuf {
     root().join("target/python")
 }
 
-/// A program of the environment, in the folder of the package.
+/// A program of the environment.
 fn program(name: &str) -> Command {
     let mut command = Command::new(folder().join("bin").join(name));
     command
-        .current_dir(root().join("python"))
+        .current_dir(root())
         .env("VIRTUAL_ENV", folder());
     command
 }
