@@ -14,7 +14,7 @@ from whole_blocks import WholeBlocks, strides
 SECTIONS = {
     "chip": {"preset": "slc-2k", "blocks": 12, "pages-per-block": 4},
     "ftl": {"scheme": "whole-blocks"},
-    "workload": {"pattern": "random", "block": "2 KiB", "requests": 20},
+    "workload": {"pattern": "random", "block": "2 KiB", "requests": 20, "flush-every": 2},
 }
 LAYERS = {"whole-blocks": WholeBlocks}
 
