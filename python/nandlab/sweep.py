@@ -6,19 +6,16 @@ interrupted goes on; a sweep with more values runs only what is new. A failed ru
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import inspect
 import itertools
 import json
 import math
 import os
-import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent import futures
 from dataclasses import dataclass
-from importlib.metadata import version
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -153,7 +150,12 @@ class _Runner:
         return keys
 
     def rows(self, tasks: list[_Task]) -> Iterator[Row]:
+        from concurrent import futures
+
         if self.engine is not None:
+            # The import takes as long as that of the package.
+            import asyncio
+
             try:
                 yield from self.engine.map(_run, tasks)
             except (asyncio.CancelledError, futures.CancelledError) as error:
@@ -178,8 +180,15 @@ def _seeded(seed: int) -> dict[str, Value]:
     return {"run.seed": seed, "chip.seed": seed}
 
 
+@cache
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("nandlab")
+
+
 def _key(parts: Any) -> str:
-    text = json.dumps([version("nandlab"), parts], sort_keys=True)
+    text = json.dumps([_version(), parts], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -241,6 +250,8 @@ def _repeat(
 
 
 def _is_known(values: Sequence[float | None], share: float) -> bool:
+    import statistics
+
     known = [value for value in values if value is not None]
     if len(known) < 3:
         # A run that fails with one seed fails with all: more would not help.
@@ -251,6 +262,8 @@ def _is_known(values: Sequence[float | None], share: float) -> bool:
 
 def half_interval(values: Sequence[float]) -> float:
     """Half of the 95 % interval of the mean, by Student's t."""
+    import statistics
+
     spread = statistics.stdev(values) / math.sqrt(len(values))
     return _student(len(values) - 1) * spread
 

@@ -4,7 +4,7 @@ use crate::arrow::Table;
 use crate::failure::{DescriptionError, RunError, guarded, raised, stop};
 use crate::plugin::Description;
 use arrow_array::{ArrayRef, Float32Array, Float64Array, UInt32Array, UInt64Array};
-use nandlab_lab::result::{Point, RunResult};
+use nandlab_lab::result::{ChipMap, Point, RunResult};
 use nandlab_lab::{Progress, run};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
@@ -79,6 +79,23 @@ impl Outcome {
     fn json(&self) -> PyResult<String> {
         let text = serde_json::to_string(&self.0.result);
         text.map_err(|error| raised(RunError::new_err, &error))
+    }
+
+    /// The same without series, histograms and the chip's blocks, which are most of it. Other
+    /// threads of Python go on meanwhile.
+    fn summary(&self, py: Python<'_>) -> PyResult<String> {
+        guarded(py, || {
+            let mut result = RunResult {
+                series: Vec::new(),
+                chip: ChipMap::default(),
+                ..self.0.result.clone()
+            };
+            for row in &mut result.host.operations {
+                row.latency.buckets.clear();
+            }
+            let text = serde_json::to_string(&result);
+            text.map_err(|error| raised(RunError::new_err, &error))
+        })
     }
 
     #[getter]
