@@ -12,9 +12,12 @@ True
 
 from ._nandlab import ChipError, DescriptionError, ImageError, InternalError, NandlabError, RunError
 from .chip import Chip, Log, Operation, Page
+from .description import Request
 from .experiment import Experiment, run
 from .image import Entry, Finding, Image
+from .pagemap import Flash, PageMap
 from .result import Result
+from .stack import FileSystem, Ftl
 from .store import Table
 from .study import Claim, Cuts, Figure, Paper, crash, paper
 from .sweep import sweep
@@ -28,7 +31,10 @@ __all__ = [
     "Entry",
     "Experiment",
     "Figure",
+    "FileSystem",
     "Finding",
+    "Flash",
+    "Ftl",
     "Image",
     "ImageError",
     "InternalError",
@@ -36,7 +42,9 @@ __all__ = [
     "NandlabError",
     "Operation",
     "Page",
+    "PageMap",
     "Paper",
+    "Request",
     "Result",
     "RunError",
     "Table",

@@ -59,67 +59,67 @@ class Chip:
             "dies": dies,
         }
         shape = {name: number for name, number in given.items() if number is not None}
-        self._inner = _nandlab.Chip(preset, shape, seed)
+        self.inner = _nandlab.Chip(preset, shape, seed)
 
     @classmethod
     def _of(cls, inner: _nandlab.Chip) -> Chip:
         chip = cls.__new__(cls)
-        chip._inner = inner
+        chip.inner = inner
         return chip
 
     @property
     def geometry(self) -> dict[str, int]:
         """page, oob, pages_per_block, blocks, dies. Block ``b`` lies on die ``b % dies``."""
-        return self._inner.geometry
+        return self.inner.geometry
 
     @property
     def now_ns(self) -> int:
         """Virtual time."""
-        return self._inner.now_ns
+        return self.inner.now_ns
 
     @property
     def counts(self) -> dict[str, int]:
         """Operations since the chip was made, and bits that error correction repaired."""
-        return self._inner.counts
+        return self.inner.counts
 
     def read(self, page: int) -> Page:
         """Reads a page. An erased one is all 0xFF."""
-        return Page(*self._inner.read(page))
+        return Page(*self.inner.read(page))
 
     def program(self, page: int, data: bytes, oob: bytes = b"") -> None:
         """Programs a page. It is on the medium for sure once ``sync`` has returned.
 
         Raises ``ChipError`` if a rule of NAND flash is broken, such as a page programmed twice.
         """
-        self._inner.program(page, data, oob)
+        self.inner.program(page, data, oob)
 
     def erase(self, block: int) -> None:
         """Erases a block."""
-        self._inner.erase(block)
+        self.inner.erase(block)
 
     def is_bad(self, block: int) -> bool:
         """Whether a block is marked bad."""
-        return self._inner.is_bad(block)
+        return self.inner.is_bad(block)
 
     def mark_bad(self, block: int) -> None:
         """Marks a block bad for good."""
-        self._inner.mark_bad(block)
+        self.inner.mark_bad(block)
 
     def sync(self) -> None:
         """Waits until everything is on the medium."""
-        self._inner.sync()
+        self.inner.sync()
 
     def fork(self) -> Chip:
         """An independent copy. Contents are shared until one side writes."""
-        return Chip._of(self._inner.fork())
+        return Chip._of(self.inner.fork())
 
     def start_log(self) -> None:
         """Keeps every operation that changes the chip from now on."""
-        self._inner.start_log()
+        self.inner.start_log()
 
     def take_log(self) -> Log:
         """The operations since ``start_log``."""
-        return Log(self._inner.take_log())
+        return Log(self.inner.take_log())
 
 
 class Log:

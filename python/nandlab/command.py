@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ._nandlab import NandlabError
-from .experiment import Experiment, Value
+from .description import Value
+from .experiment import Experiment
 from .store import Table
 from .sweep import Engine, Until, combinations, numbers, run_one, sweep
 

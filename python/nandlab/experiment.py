@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from os import PathLike, fspath
-from pathlib import Path
 
 from . import _nandlab
+from .description import Description, Layers, Source, Value, Workloads
 from .result import Result
 
-Value = bool | int | float | str | list["Value"]
-# Sections by name, each a dict of keys. What is in them is checked when an experiment is made.
-Sections = Mapping[str, object]
-Source = str | PathLike[str] | Sections
 Progress = Callable[[str, float], object]
 
 
@@ -22,7 +16,8 @@ class Experiment:
     """An experiment whose every key is checked when it is made.
 
     ``source`` is the path of a TOML file, the text of one, or a dict of sections. ``settings``
-    replace keys, each as ``section.key``.
+    replace keys, each as ``section.key``. ``layers`` and ``workloads`` are written in Python, by the
+    names that ``ftl.scheme`` and ``workload.type`` give them.
 
     >>> import nandlab
     >>> from nandlab import Experiment
@@ -40,12 +35,25 @@ class Experiment:
     --set ftl.victm="greedy": ftl.victm: unknown key, did you mean "victim"?
     """
 
-    def __init__(self, source: Source, settings: Mapping[str, Value] | None = None) -> None:
-        self._text, self._file, self._directory = _read(source)
-        self._overrides = [f"{key}={_toml(value)}" for key, value in (settings or {}).items()]
-        self.inner = _nandlab.Experiment(
-            self._text, self._file, self._directory, self._overrides
-        )
+    def __init__(
+        self,
+        source: Source,
+        settings: Mapping[str, Value] | None = None,
+        *,
+        layers: Layers | None = None,
+        workloads: Workloads | None = None,
+    ) -> None:
+        self._take(Description.of(source, settings, layers, workloads))
+
+    def _take(self, description: Description) -> None:
+        self.description = description
+        self.inner = _nandlab.Experiment(description.native())
+
+    @classmethod
+    def _of(cls, description: Description) -> Experiment:
+        experiment = cls.__new__(cls)
+        experiment._take(description)
+        return experiment
 
     @property
     def name(self) -> str:
@@ -64,15 +72,7 @@ class Experiment:
 
     def with_settings(self, settings: Mapping[str, Value]) -> Experiment:
         """The same experiment with other values of some keys."""
-        changed = Experiment.__new__(Experiment)
-        changed._text, changed._file = self._text, self._file
-        changed._directory = self._directory
-        more = [f"{key}={_toml(value)}" for key, value in settings.items()]
-        changed._overrides = [*self._overrides, *more]
-        changed.inner = _nandlab.Experiment(
-            changed._text, changed._file, changed._directory, changed._overrides
-        )
-        return changed
+        return Experiment._of(self.description.with_settings(settings))
 
     def run(self, progress: Progress | bool | None = None) -> Result:
         """Runs it. ``progress`` is a function of phase and share done; ``True`` draws a bar.
@@ -86,59 +86,33 @@ class Experiment:
         return f"Experiment({self.name!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restored, (self._text, self._file, self._directory, self._overrides)
+        return Experiment._of, (self.description,)
 
 
 def run(
     source: Source | Experiment,
     settings: Mapping[str, Value] | None = None,
     progress: Progress | bool | None = None,
+    *,
+    layers: Layers | None = None,
+    workloads: Workloads | None = None,
 ) -> Result:
     """Runs an experiment: a TOML file, its text, a dict of sections, or an ``Experiment``."""
-    if isinstance(source, Experiment):
-        experiment = source.with_settings(settings) if settings else source
-    else:
-        experiment = Experiment(source, settings)
-    return experiment.run(progress)
+    return experiment_of(source, settings, layers, workloads).run(progress)
 
 
-def _restored(text: str, file: str, directory: str, overrides: list[str]) -> Experiment:
-    experiment = Experiment.__new__(Experiment)
-    experiment._text, experiment._file = text, file
-    experiment._directory, experiment._overrides = directory, overrides
-    experiment.inner = _nandlab.Experiment(text, file, directory, overrides)
-    return experiment
-
-
-def _read(source: Source) -> tuple[str, str, str]:
-    """The text of an experiment, its name, and the directory of the paths in it."""
-    if isinstance(source, Mapping):
-        return _document(source), "dict", ""
-    if isinstance(source, str) and ("\n" in source or not source.endswith(".toml")):
-        return source, "text", ""
-    path = Path(fspath(source))
-    return path.read_text(), str(path), str(path.parent)
-
-
-def _document(sections: Sections) -> str:
-    lines = []
-    for name, keys in sections.items():
-        if not isinstance(keys, Mapping):
-            raise TypeError(f"[{name}]: found {type(keys).__name__}, expected a dict of keys")
-        lines.append(f"[{name}]")
-        lines += [f"{key} = {_toml(value)}" for key, value in keys.items()]
-    return "\n".join(lines) + "\n"
-
-
-def _toml(value: Value) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
-    # The strings of JSON are strings of TOML.
-    return json.dumps(value)
+def experiment_of(
+    source: Source | Experiment,
+    settings: Mapping[str, Value] | None,
+    layers: Layers | None,
+    workloads: Workloads | None,
+) -> Experiment:
+    """An experiment, or one that is there already, with settings over it."""
+    if not isinstance(source, Experiment):
+        return Experiment(source, settings, layers=layers, workloads=workloads)
+    if layers or workloads:
+        raise TypeError("an Experiment has its layers and workloads already")
+    return source.with_settings(settings) if settings else source
 
 
 @contextmanager

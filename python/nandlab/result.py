@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import html
 import json
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from . import _nandlab
 
+# numpy is imported where it is used: it takes longer than all the rest.
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
 T = TypeVar("T")
 
@@ -119,6 +117,8 @@ class Columns:
         return len(self._table)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
+        import numpy as np
+
         return np.asarray(self._table[name])
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -136,7 +136,7 @@ class Result:
 
     @cached_property
     def _fields(self) -> dict[str, Any]:
-        decoded: dict[str, Any] = json.loads(self._outcome.json)
+        decoded: dict[str, Any] = json.loads(self._outcome.summary())
         return decoded
 
     @property
@@ -220,6 +220,8 @@ class Result:
 
         It is the upper end of a bucket of the histogram, at most 1 % too high.
         """
+        import numpy as np
+
         columns = self.histogram(operation)
         running = np.cumsum(columns["requests"])
         wanted = percent / 100 * float(running[-1])
@@ -270,6 +272,8 @@ class Result:
 
     def _repr_html_(self) -> str:
         """A table and a chart, as a notebook shows them."""
+        import html
+
         rows = "".join(
             f"<tr><td>{html.escape(row.operation)}</td><td>{row.count}</td>"
             f"<td>{row.latency.p50_ns / 1e3:.1f}</td><td>{row.latency.p99_ns / 1e3:.1f}</td>"
@@ -290,6 +294,8 @@ class Result:
 
 def _chart(at: NDArray[Any], values: NDArray[Any]) -> str:
     """Write amplification over virtual time, as a small SVG."""
+    import numpy as np
+
     known = np.isfinite(values)
     if known.sum() < 2:
         return ""

@@ -10,7 +10,6 @@ import fcntl
 import itertools
 import json
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -114,6 +113,8 @@ class Store:
 
     def leave(self, row: Row) -> None:
         """Leaves a row for whoever opens the store next. Many processes may do so at once."""
+        import tempfile
+
         parts = self.folder / "parts"
         parts.mkdir(exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=parts, suffix=".new", delete=False) as file:

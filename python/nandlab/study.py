@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from . import _nandlab
-from .experiment import Experiment, Progress, Source, Value, watched
+from .description import Layers, Source, Value, Workloads
+from .experiment import Experiment, Progress, experiment_of, watched
 
 
 class Cuts:
@@ -53,6 +54,8 @@ def crash(
     operations: int = 1000,
     threads: int = 0,
     progress: Progress | bool | None = None,
+    layers: Layers | None = None,
+    workloads: Workloads | None = None,
 ) -> Cuts:
     """Cuts the power everywhere in an experiment, recovers, and judges what is left.
 
@@ -69,8 +72,7 @@ def crash(
     >>> found.lost
     0
     """
-    base = source if isinstance(source, Experiment) else Experiment(source)
-    experiment = base.with_settings(settings) if settings else base
+    experiment = experiment_of(source, settings, layers, workloads)
     chosen = "all" if cuts is None else str(cuts)
     with watched(progress) as tell:
         text = _nandlab.crash(

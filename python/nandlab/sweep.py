@@ -6,23 +6,22 @@ interrupted goes on; a sweep with more values runs only what is new. A failed ru
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
+import inspect
 import itertools
 import json
 import math
 import os
-import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent import futures
 from dataclasses import dataclass
-from importlib.metadata import version
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
 from ._nandlab import NandlabError
-from .experiment import Experiment, Source, Value
+from .description import Source, Value
+from .experiment import Experiment
 from .store import Row, Store, Table, groups
 
 # Values by key, or by a tuple of keys that change together. They are checked at run time.
@@ -151,7 +150,12 @@ class _Runner:
         return keys
 
     def rows(self, tasks: list[_Task]) -> Iterator[Row]:
+        from concurrent import futures
+
         if self.engine is not None:
+            # The import takes as long as that of the package.
+            import asyncio
+
             try:
                 yield from self.engine.map(_run, tasks)
             except (asyncio.CancelledError, futures.CancelledError) as error:
@@ -166,17 +170,25 @@ def _task(base: Experiment, settings: dict[str, Value]) -> _Task:
     try:
         experiment = base.with_settings(settings)
     except NandlabError as error:
-        parts = [base._text, base._overrides, settings]
+        parts = [base.description.text, base.description.overrides, settings]
         return _Task(_key(parts), settings, None, str(error))
-    return _Task(_key([experiment.settings, _files(experiment)]), settings, experiment, None)
+    parts = [experiment.settings, _files(experiment), *_sources(experiment)]
+    return _Task(_key(parts), settings, experiment, None)
 
 
 def _seeded(seed: int) -> dict[str, Value]:
     return {"run.seed": seed, "chip.seed": seed}
 
 
+@cache
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("nandlab")
+
+
 def _key(parts: Any) -> str:
-    text = json.dumps([version("nandlab"), parts], sort_keys=True)
+    text = json.dumps([_version(), parts], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -184,11 +196,25 @@ def _files(experiment: Experiment) -> list[str]:
     """Hashes of the files that settings name: they decide a result, too."""
     hashes = []
     for key, value in experiment.settings.items():
-        path = Path(experiment._directory) / value.strip('"')
+        path = Path(experiment.description.directory) / value.strip('"')
         if key.endswith(".file") and path.is_file():
             with path.open("rb") as file:
                 hashes.append(hashlib.file_digest(file, "sha256").hexdigest())
     return hashes
+
+
+def _sources(experiment: Experiment) -> list[str]:
+    """The code of a layer and a workload in Python: it decides a result, too."""
+    settings, description = experiment.settings, experiment.description
+    chosen = [
+        description.layers.get(settings["ftl.scheme"].strip('"')),
+        description.workloads.get(settings["workload.type"].strip('"')),
+    ]
+    try:
+        return [inspect.getsource(make) for make in chosen if make is not None]
+    except OSError as error:
+        lost = "a sweep stores results by the code of layers and workloads: put them into a file"
+        raise NandlabError(f"{lost} ({error})") from error
 
 
 def _run(task: _Task) -> Row:
@@ -224,6 +250,8 @@ def _repeat(
 
 
 def _is_known(values: Sequence[float | None], share: float) -> bool:
+    import statistics
+
     known = [value for value in values if value is not None]
     if len(known) < 3:
         # A run that fails with one seed fails with all: more would not help.
@@ -234,6 +262,8 @@ def _is_known(values: Sequence[float | None], share: float) -> bool:
 
 def half_interval(values: Sequence[float]) -> float:
     """Half of the 95 % interval of the mean, by Student's t."""
+    import statistics
+
     spread = statistics.stdev(values) / math.sqrt(len(values))
     return _student(len(values) - 1) * spread
 

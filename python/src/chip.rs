@@ -1,12 +1,13 @@
 //! A chip to drive by hand, and the states that a power cut of its operations can leave.
 
 use crate::failure::{ChipError, guarded_here, raised};
+use crate::page::{self, Bytes};
 use nandlab_crash::{Cut, Phase};
 use nandlab_mtd::{Block, Mtd, MtdError, Page};
-use nandlab_nand::{ChipSpec, LoggedKind, LoggedOp, preset};
+use nandlab_nand::preset::{self, Shape};
+use nandlab_nand::{LoggedKind, LoggedOp};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -30,7 +31,17 @@ pub struct Log {
 
 impl Chip {
     fn of(chip: nandlab_nand::Chip) -> Self {
-        Self(Mutex::new(State { chip, before: None }))
+        Self::with_log(chip, None)
+    }
+
+    /// A chip whose log began when it was as `before`.
+    pub fn with_log(chip: nandlab_nand::Chip, before: Option<nandlab_nand::Chip>) -> Self {
+        Self(Mutex::new(State { chip, before }))
+    }
+
+    /// An independent copy of what it is now.
+    pub fn copied(&self) -> PyResult<nandlab_nand::Chip> {
+        forked(&self.state().chip)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -53,8 +64,10 @@ impl Chip {
 impl Chip {
     /// A chip like a preset, fresh from the factory; `shape` replaces numbers of its geometry.
     #[new]
-    fn new(preset_name: &str, shape: BTreeMap<String, u32>, seed: u64) -> PyResult<Self> {
-        let spec = described(preset_name, &shape, seed).map_err(PyValueError::new_err)?;
+    fn new(preset_name: &str, shape: Geometry, seed: u64) -> PyResult<Self> {
+        let spec = preset::shaped(preset_name, &shape.0);
+        let mut spec = spec.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        spec.seed = seed;
         let chip = nandlab_nand::Chip::new(spec);
         let chip = chip.map_err(|error| raised(ChipError::new_err, &error))?;
         Ok(Self::of(chip))
@@ -63,33 +76,13 @@ impl Chip {
     /// Its shape by name.
     #[getter]
     fn geometry(&self) -> BTreeMap<&'static str, u32> {
-        let state = self.state();
-        let g = state.chip.geometry();
-        BTreeMap::from([
-            ("page", g.page),
-            ("oob", g.oob),
-            ("pages_per_block", g.pages_per_block),
-            ("blocks", g.blocks),
-            ("dies", g.dies),
-        ])
+        page::shape(self.state().chip.geometry())
     }
 
     /// Data and spare bytes of a page as read, and whether the error correction could repair them.
-    fn read<'py>(
-        &self,
-        py: Python<'py>,
-        page: u32,
-    ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>, bool)> {
-        let (data, oob, whole) = self.call(|chip| {
-            let mut data = vec![0; chip.geometry().page as usize];
-            let mut oob = vec![0; chip.geometry().oob as usize];
-            match chip.read(Page(page), &mut data, &mut oob) {
-                Ok(_) => Ok((data, oob, true)),
-                Err(MtdError::Uncorrectable(_)) => Ok((data, oob, false)),
-                Err(error) => Err(error),
-            }
-        })?;
-        Ok((PyBytes::new(py, &data), PyBytes::new(py, &oob), whole))
+    fn read<'py>(&self, py: Python<'py>, page: u32) -> PyResult<Bytes<'py>> {
+        self.call(|chip| page::read(chip, Page(page)))
+            .map(|found| found.into_bytes(py))
     }
 
     fn program(&self, page: u32, data: &[u8], oob: &[u8]) -> PyResult<()> {
@@ -137,7 +130,7 @@ impl Chip {
 
     /// An independent copy.
     fn fork(&self) -> PyResult<Self> {
-        Ok(Self::of(forked(&self.state().chip)?))
+        self.copied().map(Self::of)
     }
 
     /// Keeps every operation that changes the chip from now on.
@@ -218,28 +211,32 @@ impl Log {
     }
 }
 
-fn forked(chip: &nandlab_nand::Chip) -> PyResult<nandlab_nand::Chip> {
+pub fn forked(chip: &nandlab_nand::Chip) -> PyResult<nandlab_nand::Chip> {
     let fork = chip.fork();
     fork.map_err(|error| raised(ChipError::new_err, &error))
 }
 
-fn described(name: &str, shape: &BTreeMap<String, u32>, seed: u64) -> Result<ChipSpec, String> {
-    let known: Vec<&str> = preset::ALL.iter().map(|preset| preset.name).collect();
-    let found = preset::find(name);
-    let wrong = || format!("preset: found {name}, expected one of {}", known.join(", "));
-    let mut spec = found.ok_or_else(wrong)?.spec();
-    spec.seed = seed;
-    let geometry = &mut spec.geometry;
-    for (key, number) in shape {
-        match &key[..] {
-            "page" => geometry.page = *number,
-            "oob" => geometry.oob = *number,
-            "pages_per_block" => geometry.pages_per_block = *number,
-            "blocks" => geometry.blocks = *number,
-            "dies" => geometry.dies = *number,
-            other => return Err(format!("{other}: no number of a chip's geometry")),
+/// Numbers of a geometry, by name.
+struct Geometry(Shape);
+
+impl FromPyObject<'_, '_> for Geometry {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        let mut numbers: BTreeMap<String, u32> = given.extract()?;
+        let shape = Shape {
+            page: numbers.remove("page"),
+            oob: numbers.remove("oob"),
+            pages_per_block: numbers.remove("pages_per_block"),
+            blocks: numbers.remove("blocks"),
+            dies: numbers.remove("dies"),
+        };
+        match numbers.first_key_value() {
+            None => Ok(Self(shape)),
+            Some((other, _)) => {
+                let text = format!("{other}: no number of a chip's geometry");
+                Err(PyValueError::new_err(text))
+            }
         }
     }
-    geometry.write_unit = geometry.write_unit.min(geometry.page);
-    Ok(spec)
 }

@@ -2,13 +2,12 @@
 
 use crate::arrow::Table;
 use crate::failure::{DescriptionError, RunError, guarded, raised, stop};
+use crate::plugin::Description;
 use arrow_array::{ArrayRef, Float32Array, Float64Array, UInt32Array, UInt64Array};
-use nandlab_lab::result::{Point, RunResult};
+use nandlab_lab::result::{ChipMap, Point, RunResult};
 use nandlab_lab::{Progress, run};
-use nandlab_stack::Document;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use std::path::Path;
 use std::sync::Arc;
 
 /// An experiment whose every key was checked.
@@ -17,12 +16,15 @@ pub struct Experiment(pub nandlab_lab::Experiment);
 
 #[pymethods]
 impl Experiment {
-    /// An experiment of this text. `file` is its name in messages; relative paths in it begin at
-    /// `directory`; `overrides` are laid over it, each as `section.key=value`.
+    /// An experiment of a description: its text, its name in messages, the directory at which
+    /// relative paths begin, overrides as `section.key=value`, and layers and workloads of Python.
     #[new]
-    fn new(text: &str, file: &str, directory: &str, overrides: Vec<String>) -> PyResult<Self> {
-        let document = Document::parse(file, Path::new(directory), text, &overrides);
-        let experiment = document.and_then(nandlab_lab::Experiment::take);
+    fn new(description: Description) -> PyResult<Self> {
+        let experiment = description
+            .parts()
+            .and_then(|(document, registry, workloads)| {
+                nandlab_lab::Experiment::take_with(document, &registry, &workloads)
+            });
         let refused = |error| raised(DescriptionError::new_err, &error);
         experiment.map(Self).map_err(refused)
     }
@@ -77,6 +79,23 @@ impl Outcome {
     fn json(&self) -> PyResult<String> {
         let text = serde_json::to_string(&self.0.result);
         text.map_err(|error| raised(RunError::new_err, &error))
+    }
+
+    /// The same without series, histograms and the chip's blocks, which are most of it. Other
+    /// threads of Python go on meanwhile.
+    fn summary(&self, py: Python<'_>) -> PyResult<String> {
+        guarded(py, || {
+            let mut result = RunResult {
+                series: Vec::new(),
+                chip: ChipMap::default(),
+                ..self.0.result.clone()
+            };
+            for row in &mut result.host.operations {
+                row.latency.buckets.clear();
+            }
+            let text = serde_json::to_string(&result);
+            text.map_err(|error| raised(RunError::new_err, &error))
+        })
     }
 
     #[getter]

@@ -5,6 +5,7 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use std::any::Any;
+use std::cell::Cell;
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -53,10 +54,22 @@ pub fn stop(error: PyErr) -> ! {
     resume_unwind(Box::new(Stopped(error)))
 }
 
+thread_local! {
+    /// The exception of a layer or a workload written in Python that unwinds this thread.
+    static RAISED: Cell<Option<PyErr>> = const { Cell::new(None) };
+}
+
+/// Ends the work around a layer or a workload written in Python with the exception of its method.
+/// Whoever reports panics, such as the crash explorer, finds the exception as text.
+pub fn failed(name: &str, method: &str, error: PyErr) -> ! {
+    let text = format!("{name}.{method}: {error}");
+    RAISED.set(Some(error));
+    resume_unwind(Box::new(text))
+}
+
 /// Runs `work` without the interpreter's lock.
 pub fn guarded<T: Send>(py: Python<'_>, work: impl FnOnce() -> PyResult<T> + Send) -> PyResult<T> {
-    let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
-    outcome.unwrap_or_else(|panic| Err(from_panic(panic)))
+    py.detach(|| caught(work))
 }
 
 /// Runs `work` at once: it is short, and keeps the interpreter's lock.
@@ -65,7 +78,17 @@ pub fn guarded_here<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     outcome.unwrap_or_else(|panic| Err(from_panic(panic)))
 }
 
+/// Runs `work`; what unwinds it becomes an exception.
+pub fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    // An exception that the explorer has reported is left.
+    RAISED.set(None);
+    guarded_here(work)
+}
+
 fn from_panic(panic: Box<dyn Any + Send>) -> PyErr {
+    if let Some(error) = RAISED.take() {
+        return error;
+    }
     match panic.downcast::<Stopped>() {
         Ok(stopped) => stopped.0,
         Err(panic) => {

@@ -1,11 +1,17 @@
-//! The compiled half of the Python package `nandlab`: experiments, images and the command. The
-//! other half, in Python, gives results their types and draws them.
+//! The compiled half of the Python package `nandlab`: experiments, images, stacks to drive by hand,
+//! and the command. The other half, in Python, gives results their types and draws them.
 
 mod arrow;
 mod chip;
 mod experiment;
 mod failure;
+mod flash;
+mod fs;
+mod ftl;
 mod image;
+mod page;
+mod plugin;
+mod stack;
 mod study;
 
 use pyo3::prelude::*;
@@ -25,6 +31,12 @@ mod _nandlab {
     use super::failure::{
         ChipError, DescriptionError, ImageError, InternalError, NandlabError, RunError,
     };
+    #[pymodule_export]
+    use super::flash::Flash;
+    #[pymodule_export]
+    use super::fs::FileSystem;
+    #[pymodule_export]
+    use super::ftl::Ftl;
     #[pymodule_export]
     use super::image::Image;
     #[pymodule_export]

@@ -130,6 +130,6 @@ def test_a_notebook_shows_a_table_and_a_chart() -> None:
 @given(st.text(max_size=300), st.lists(st.text(max_size=40), max_size=4))
 def test_no_text_aborts_the_interpreter(text: str, overrides: list[str]) -> None:
     try:
-        nandlab._nandlab.Experiment(text, "text", "", overrides)
+        nandlab._nandlab.Experiment((text, "text", "", overrides, [], []))
     except nandlab.NandlabError as error:
         assert str(error)

@@ -1,9 +1,9 @@
 //! The Python package: built into an environment of its own, its types and its stubs checked, its
-//! tests run.
+//! tests run, with the notebooks and the other examples. Or its figures measured.
 
 use crate::{Outcome, packages, root, run};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The programs that make an environment.
@@ -13,11 +13,16 @@ const NEEDED: &[(&str, &str)] = &[
 ];
 /// The packages that the tests need, in the versions with which they passed.
 const REQUIREMENTS: &str = "requirements.txt";
+/// Measures instead of testing.
+const FIGURES: &str = "--figures";
 
 /// `python`: everything. Words go to pytest.
 pub fn run_tests(words: &[String]) -> Outcome {
     packages::install(NEEDED)?;
     prepare()?;
+    if words.iter().any(|word| word == FIGURES) {
+        return measure();
+    }
     run(program("maturin").args(["develop", "--quiet"]))?;
     run(&mut program("mypy"))?;
     run(program("stubtest").args(["nandlab._nandlab", "--ignore-disjoint-bases"]))?;
@@ -39,15 +44,50 @@ fn prepare() -> Outcome {
     fs::copy(&wanted, &installed).map(drop).map_err(failed)
 }
 
+/// Builds the wheel, installs it alone, and measures it with the packages of the tests.
+fn measure() -> Outcome {
+    let wheels = root().join("target/wheels");
+    let alone = root().join("target/python-alone");
+    for old in [&wheels, &alone] {
+        if old.exists() {
+            fs::remove_dir_all(old).map_err(|why| format!("{}: {why}", old.display()))?;
+        }
+    }
+    run(program("maturin")
+        .args(["build", "--release", "--quiet", "--out"])
+        .arg(&wheels))?;
+    let wheel = only_file(&wheels)?;
+    run(Command::new("python3").args(["-m", "venv"]).arg(&alone))?;
+    run(Command::new(alone.join("bin/pip"))
+        .args(["install", "--quiet"])
+        .arg(&wheel))?;
+    let python = alone.join("bin/python");
+    run(program("python")
+        .env("PYTHONPATH", site_packages(&alone)?)
+        .arg("python/figures.py")
+        .args([&wheel, &python]))
+}
+
+fn only_file(folder: &Path) -> Result<PathBuf, String> {
+    let mut files = fs::read_dir(folder).map_err(|why| format!("{}: {why}", folder.display()))?;
+    match (files.next(), files.next()) {
+        (Some(Ok(file)), None) => Ok(file.path()),
+        _ => Err(format!("{}: expected one file", folder.display())),
+    }
+}
+
+/// The packages of an environment.
+fn site_packages(environment: &Path) -> Result<PathBuf, String> {
+    Ok(only_file(&environment.join("lib"))?.join("site-packages"))
+}
+
 fn folder() -> PathBuf {
     root().join("target/python")
 }
 
-/// A program of the environment, in the folder of the package.
+/// A program of the environment.
 fn program(name: &str) -> Command {
     let mut command = Command::new(folder().join("bin").join(name));
-    command
-        .current_dir(root().join("python"))
-        .env("VIRTUAL_ENV", folder());
+    command.current_dir(root()).env("VIRTUAL_ENV", folder());
     command
 }

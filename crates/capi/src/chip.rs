@@ -3,6 +3,7 @@
 use crate::error::{Fault, Status, report};
 use crate::raw;
 use nandlab_mtd::{Block, Mtd, MtdError, Page};
+use nandlab_nand::preset::Shape;
 use nandlab_nand::{ChipSpec, preset};
 use std::ffi::c_char;
 
@@ -71,33 +72,17 @@ pub struct Counts {
     pub failures: u64,
 }
 
-/// The error of a preset that does not exist.
-fn unknown(preset_name: &str) -> Fault {
-    let known: Vec<&str> = preset::ALL.iter().map(|preset| preset.name).collect();
-    Fault::argument(format_args!(
-        "preset `{preset_name}` is unknown; expected one of {}",
-        known.join(", ")
-    ))
-}
-
 /// The chip that a description asks for.
 fn spec(description: &Description, preset_name: &str) -> Result<ChipSpec, Fault> {
-    let preset = preset::find(preset_name).ok_or_else(|| unknown(preset_name))?;
-    let mut spec = preset.spec();
-    let geometry = &mut spec.geometry;
-    let values = [
-        (&mut geometry.page, description.page),
-        (&mut geometry.oob, description.oob),
-        (&mut geometry.pages_per_block, description.pages_per_block),
-        (&mut geometry.blocks, description.blocks),
-        (&mut geometry.dies, description.dies),
-    ];
-    for (value, asked) in values {
-        if asked > 0 {
-            *value = asked;
-        }
-    }
-    geometry.write_unit = geometry.write_unit.min(geometry.page);
+    let given = |number: u32| (number > 0).then_some(number);
+    let shape = Shape {
+        page: given(description.page),
+        oob: given(description.oob),
+        pages_per_block: given(description.pages_per_block),
+        blocks: given(description.blocks),
+        dies: given(description.dies),
+    };
+    let mut spec = preset::shaped(preset_name, &shape).map_err(Fault::argument)?;
     if description.seed > 0 {
         spec.seed = description.seed;
     }

@@ -142,13 +142,22 @@ impl Experiment {
 
     /// The stack of a document and the seed of its runs, for those who bring their own work: the
     /// document needs no workload, and may have one.
-    pub fn take_stack(mut document: Document) -> Result<(Description, u64), DescriptionError> {
+    pub fn take_stack(document: Document) -> Result<(Description, u64), DescriptionError> {
+        Self::take_stack_with(document, &Registry::standard(), &Workloads::standard())
+    }
+
+    /// The same with layers, file systems and workloads of your own.
+    pub fn take_stack_with(
+        mut document: Document,
+        registry: &Registry,
+        workloads: &Workloads,
+    ) -> Result<(Description, u64), DescriptionError> {
         if document.has("workload") {
-            let Self { stack, run, .. } = Self::take(document)?;
+            let Self { stack, run, .. } = Self::take_with(document, registry, workloads)?;
             return Ok((stack, run.seed));
         }
         take_name(&mut document)?;
-        let stack = Description::take(&mut document)?;
+        let stack = Description::take_with(&mut document, registry)?;
         let (run, _) = RunOptions::take(document.section("run"), false)?;
         document.numbers("published")?;
         document.finish()?;

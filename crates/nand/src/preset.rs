@@ -1,6 +1,8 @@
 //! Chips with their sources. Every number can be overridden; `note` says where each came from.
 
 use crate::{ChipSpec, Contents, Ecc, PageOrder, Reliability, Rules, Timing};
+use alloc::string::String;
+use core::fmt;
 use nandlab_mtd::Geometry;
 
 /// A chip with a name and a source.
@@ -25,6 +27,73 @@ impl Preset {
 /// Finds a preset by name.
 pub fn find(name: &str) -> Option<&'static Preset> {
     ALL.iter().find(|p| p.name == name)
+}
+
+/// Numbers that replace those of a preset's geometry. `None` keeps the preset's number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// Data bytes of a page.
+    pub page: Option<u32>,
+    /// User bytes of a page's spare area.
+    pub oob: Option<u32>,
+    /// Pages of an erase block.
+    pub pages_per_block: Option<u32>,
+    /// Erase blocks of the whole chip.
+    pub blocks: Option<u32>,
+    /// Dies that work independently.
+    pub dies: Option<u32>,
+}
+
+impl Shape {
+    /// Puts the numbers into a geometry. A page is never smaller than its write unit.
+    pub fn apply(&self, geometry: &mut Geometry) {
+        let numbers = [
+            (&mut geometry.page, self.page),
+            (&mut geometry.oob, self.oob),
+            (&mut geometry.pages_per_block, self.pages_per_block),
+            (&mut geometry.blocks, self.blocks),
+            (&mut geometry.dies, self.dies),
+        ];
+        for (number, given) in numbers {
+            *number = given.unwrap_or(*number);
+        }
+        geometry.write_unit = geometry.write_unit.min(geometry.page);
+    }
+}
+
+/// A name that no preset has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownPreset(pub String);
+
+impl fmt::Display for UnknownPreset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "preset: found {}, expected one of ", self.0)?;
+        ALL.iter().enumerate().try_for_each(|(at, preset)| {
+            let comma = if at > 0 { ", " } else { "" };
+            write!(f, "{comma}{}", preset.name)
+        })
+    }
+}
+
+impl core::error::Error for UnknownPreset {}
+
+/// The chip of a preset, with other numbers in its geometry. [`Chip::new`](crate::Chip::new)
+/// refuses a shape that no chip can have.
+///
+/// ```
+/// use nandlab_nand::preset::{Shape, shaped};
+///
+/// let shape = Shape { blocks: Some(64), ..Shape::default() };
+/// let spec = shaped("slc-2k", &shape)?;
+/// assert_eq!((spec.geometry.page, spec.geometry.blocks), (2048, 64));
+/// assert!(shaped("slc", &shape).unwrap_err().to_string().contains("slc-2k"));
+/// # Ok::<(), nandlab_nand::preset::UnknownPreset>(())
+/// ```
+pub fn shaped(name: &str, shape: &Shape) -> Result<ChipSpec, UnknownPreset> {
+    let preset = find(name).ok_or_else(|| UnknownPreset(name.into()))?;
+    let mut spec = preset.spec();
+    shape.apply(&mut spec.geometry);
+    Ok(spec)
 }
 
 /// Every preset, in the order of lists.

@@ -191,11 +191,7 @@ impl Stack {
         let clock = Clock::new();
         let rail = Rail::new();
         let (chip, loaded) = powered_chip(description, &clock, &rail)?;
-        let on_flash = description
-            .fs
-            .as_ref()
-            .is_some_and(FsDescription::is_on_flash);
-        let (below, nvram) = if on_flash || description.ftl.layer.disk.is_none() {
+        let (below, nvram) = if is_on_flash(description) {
             (Below::Flash(Box::new(chip)), None)
         } else {
             let device = disk(description, chip, loaded)?;
@@ -210,6 +206,29 @@ impl Stack {
             nvram,
             loaded,
             description,
+        })
+    }
+
+    /// Attaches the described layer to a chip that holds it, such as one that a power cut left. The
+    /// stack runs on the chip's clock and supply; `[chip]` and `[host]` play no part. A memory
+    /// beside the chip begins empty.
+    pub fn attach(description: &Description, chip: Chip) -> Result<Self, BuildError> {
+        let clock = chip.clock().clone();
+        let rail = chip.rail().clone();
+        let (below, nvram) = if is_on_flash(description) {
+            (Below::Flash(Box::new(chip)), None)
+        } else {
+            let device = attach_on(&description.ftl.layer, chip)?;
+            let (device, nvram) = with_nvram(description, device, &clock, &rail)?;
+            (Below::Disk(device), nvram)
+        };
+        Ok(Self {
+            clock,
+            rail,
+            below,
+            nvram,
+            loaded: None,
+            description: description.clone(),
         })
     }
 
@@ -304,10 +323,7 @@ impl Stack {
     pub fn close(self) -> Result<Chip, BuildError> {
         let chip = &self.description.chip;
         let Some(path) = &chip.save else {
-            return Ok(match self.below {
-                Below::Disk(device) => device.into_medium(),
-                Below::Flash(chip) => *chip,
-            });
+            return Ok(self.into_chip());
         };
         let mut saved = match self.below {
             Below::Disk(mut device) => {
@@ -319,6 +335,20 @@ impl Stack {
         dump::save(path, chip.dump, &mut saved)?;
         Ok(saved)
     }
+
+    /// Gives the chip back as it is, without another operation, as a power cut would.
+    pub fn into_chip(self) -> Chip {
+        match self.below {
+            Below::Disk(device) => device.into_medium(),
+            Below::Flash(chip) => *chip,
+        }
+    }
+}
+
+/// Whether the stack has no disk: its file system, or nothing, lies on flash.
+fn is_on_flash(description: &Description) -> bool {
+    let fs = description.fs.as_ref();
+    fs.is_some_and(FsDescription::is_on_flash) || description.ftl.layer.disk.is_none()
 }
 
 /// A mounted file system on a stack.

@@ -3,11 +3,24 @@
 
 use super::{CutWorkload, DescribedFiles, WorkloadDescription, pattern, standard, trace};
 use nandlab_stack::{DescriptionError, Document, Section, Setting};
+use std::sync::Arc;
 
 /// Takes a workload out of its section.
 type Taker = fn(&mut Section) -> Result<WorkloadDescription, DescriptionError>;
 
-/// A kind of workload.
+/// A kind of workload that `workload.type` can name.
+pub trait WorkloadKind: Send + Sync {
+    /// The value of `workload.type`.
+    fn name(&self) -> &'static str;
+
+    /// Its keys in `[workload]`.
+    fn keys(&self) -> Vec<&'static str>;
+
+    /// Reads the keys of this kind from the section.
+    fn take(&self, section: &mut Section) -> Result<WorkloadDescription, DescriptionError>;
+}
+
+/// A [`WorkloadKind`] that is known when the program is built.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     /// The value of `workload.type`.
@@ -29,6 +42,20 @@ impl Kind {
     }
 }
 
+impl WorkloadKind for Kind {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn keys(&self) -> Vec<&'static str> {
+        self.keys.to_vec()
+    }
+
+    fn take(&self, section: &mut Section) -> Result<WorkloadDescription, DescriptionError> {
+        (self.take)(section)
+    }
+}
+
 /// Files made, written, renamed, linked, removed and synced, for power cuts.
 const MIXED: Kind = Kind {
     name: "mixed",
@@ -45,7 +72,7 @@ const SEQUENCES: Kind = Kind {
     keys: &["length", "sample"],
     take: |section| {
         let length = section.checked("length", 1, |n| (1..=3).contains(n), "from 1 to 3")?;
-        let sample = section.checked("sample", 0, |_| true, "a number of sequences, or 0")?;
+        let sample = section.or("sample", 0)?;
         let sample = Some(sample).filter(|&n| n > 0);
         let sequences = CutWorkload::Sequences { length, sample };
         Ok(WorkloadDescription::Cuts(sequences))
@@ -53,22 +80,25 @@ const SEQUENCES: Kind = Kind {
 };
 
 /// The kinds that a description may name; the first is the default.
-#[derive(Clone, Debug)]
-pub struct Workloads(Vec<Kind>);
+#[derive(Clone)]
+pub struct Workloads(Vec<Arc<dyn WorkloadKind>>);
 
 impl Workloads {
     /// The kinds that are here.
     pub fn standard() -> Self {
-        let requests = [pattern::KIND, trace::KIND];
-        Self([&requests[..], standard::KINDS, &[MIXED, SEQUENCES]].concat())
+        let kinds = [pattern::KIND, trace::KIND].into_iter();
+        let kinds = kinds.chain(standard::KINDS.iter().copied());
+        let kinds = kinds.chain([MIXED, SEQUENCES]);
+        Self(kinds.map(|kind| Arc::new(kind) as _).collect())
     }
 
     /// Adds a kind, or replaces the one of its name.
     #[must_use]
-    pub fn with(mut self, kind: Kind) -> Self {
-        match self.0.iter_mut().find(|known| known.name == kind.name) {
-            Some(known) => *known = kind,
-            None => self.0.push(kind),
+    pub fn with(mut self, kind: impl WorkloadKind + 'static) -> Self {
+        let name = kind.name();
+        match self.0.iter_mut().find(|known| known.name() == name) {
+            Some(known) => *known = Arc::new(kind),
+            None => self.0.push(Arc::new(kind)),
         }
         self
     }
@@ -81,21 +111,26 @@ impl Workloads {
         let mut section = document.section("workload");
         let names: Vec<(&str, usize)> = (0..)
             .zip(&self.0)
-            .map(|(at, kind)| (kind.name, at))
+            .map(|(at, kind)| (kind.name(), at))
             .collect();
         let chosen = section.choice("type", &names, 0)?;
-        let kind = self.0[chosen];
-        self.refuse_others(&kind, &mut section)?;
-        let workload = (kind.take)(&mut section)?;
+        let kind = &*self.0[chosen];
+        self.refuse_others(kind, &mut section)?;
+        let workload = kind.take(&mut section)?;
         Ok((workload, section.finish()?))
     }
 
     /// Refuses keys that only other kinds have.
-    fn refuse_others(&self, kind: &Kind, section: &mut Section) -> Result<(), DescriptionError> {
-        for other in self.0.iter().filter(|other| other.name != kind.name) {
-            let foreign = |key: &&&'static str| !kind.keys.contains(key);
-            let keys: Vec<&'static str> = other.keys.iter().filter(foreign).copied().collect();
-            section.inapplicable(&keys, &format!("type = \"{}\"", other.name))?;
+    fn refuse_others(
+        &self,
+        kind: &dyn WorkloadKind,
+        section: &mut Section,
+    ) -> Result<(), DescriptionError> {
+        let own = kind.keys();
+        for other in self.0.iter().filter(|other| other.name() != kind.name()) {
+            let foreign = |key: &&'static str| !own.contains(key);
+            let keys: Vec<&'static str> = other.keys().into_iter().filter(foreign).collect();
+            section.inapplicable(&keys, &format!("type = \"{}\"", other.name()))?;
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ mod trace;
 pub use crate::feed::{BATCH, Feed};
 pub use crate::trace_file::{FitRule, TraceDescription};
 pub use files::{DescribedFiles, FileWorkload};
-pub use kinds::{Kind, Workloads};
+pub use kinds::{Kind, WorkloadKind, Workloads};
 pub use pattern::PatternDescription;
 
 use crate::trace_file::TraceFileError;
