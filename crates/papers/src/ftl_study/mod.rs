@@ -13,15 +13,15 @@ mod cells;
 mod figures;
 mod sweeps;
 
-use super::{Claim, Found, PaperError, Row, Watch, once, range};
+use super::{Claim, Found, PaperError, Row, Size, Watch, once, range};
 use cells::{BOARD, Cells, LAYERS, Layer, Study, TABLE_1};
 use nandlab_lab::verdict::Verdict;
 
 /// Runs all of it.
-pub fn reproduce(watch: Watch<'_>) -> Result<Found, PaperError> {
+pub fn reproduce(watch: Watch<'_>, size: Size) -> Result<Found, PaperError> {
     let study = Study::new()?;
     let cells = study.run(watch)?;
-    let sweeps = sweeps::run(&study, &cells, watch)?;
+    let sweeps = sweeps::run(&study, &cells, watch, size)?;
     let table = |published: bool| {
         let layers = LAYERS.iter();
         let layers = layers.filter(|layer| study.published(layer, false).is_some() == published);

@@ -6,7 +6,7 @@
 
 use super::cells::{Cells, Layer, Study, TABLE_1};
 use crate::runs::{Jobs, Settings, Watch};
-use crate::{Exhibit, PaperError, line};
+use crate::{Exhibit, PaperError, Size, line};
 use nandlab_lab::result::FlashRow;
 use nandlab_lab::run::{Again, run_again};
 
@@ -55,6 +55,10 @@ const NFTL: [(&str, Settings); 4] = [
 /// Bytes of the write cache, in KiB.
 const SIZES: [u32; 5] = [8, 32, 64, 128, 256];
 
+/// A small study looks at every eighth place, and at two caches.
+const SMALL_STEP: usize = 8;
+const SMALL_SIZES: [u32; 2] = [32, 128];
+
 /// Its policies: name, settings.
 const POLICIES: [(&str, Settings); 5] = [
     ("LRU", &["nvram.policy=lru"]),
@@ -75,6 +79,10 @@ struct Served {
 
 /// Everything that was swept.
 pub struct Sweeps {
+    /// Where the partition begins within an erase block, in sectors.
+    firsts: Vec<u32>,
+    /// KiB of the write caches.
+    sizes: &'static [u32],
     /// For each place: BAST, and FAST with each of its options, in seconds.
     places: Vec<[f64; 1 + FAST.len()]>,
     /// Switch merges of each FAST variant.
@@ -86,7 +94,17 @@ pub struct Sweeps {
     cached: Vec<Served>,
 }
 
-pub fn run(study: &Study, cells: &Cells, watch: Watch<'_>) -> Result<Sweeps, PaperError> {
+pub fn run(
+    study: &Study,
+    cells: &Cells,
+    watch: Watch<'_>,
+    size: Size,
+) -> Result<Sweeps, PaperError> {
+    let (step, sizes) = match size {
+        Size::Small => (SMALL_STEP, &SMALL_SIZES[..]),
+        Size::Usual | Size::Published => (1, &SIZES[..]),
+    };
+    let firsts: Vec<u32> = (0..PLACES).step_by(step).collect();
     let mut wanted = Vec::new();
     let [nftl, bast, fast] = TABLE_1;
     let on = |layer: &Layer, options: Settings, more: &[String]| -> Vec<String> {
@@ -94,7 +112,7 @@ pub fn run(study: &Study, cells: &Cells, watch: Watch<'_>) -> Result<Sweeps, Pap
         let fixed = fixed.map(ToString::to_string);
         fixed.chain(more.iter().cloned()).collect()
     };
-    for place in 0..PLACES {
+    for place in &firsts {
         let start = [format!("fs.start-sector={place}")];
         wanted.push(on(&bast, &[], &start));
         wanted.extend(FAST.map(|(_, options)| on(&fast, options, &start)));
@@ -104,7 +122,7 @@ pub fn run(study: &Study, cells: &Cells, watch: Watch<'_>) -> Result<Sweeps, Pap
     let cached_from = wanted.len();
     for layer in TABLE_1 {
         for (_, policy) in POLICIES {
-            wanted.extend(SIZES.map(|size| {
+            wanted.extend(sizes.iter().map(|size| {
                 let size = format!("nvram.size={size} KiB");
                 on(&layer, policy, &["nvram.holds=writes".into(), size])
             }));
@@ -125,6 +143,8 @@ pub fn run(study: &Study, cells: &Cells, watch: Watch<'_>) -> Result<Sweeps, Pap
         .published(&fast, true)
         .zip(study.published(&bast, true));
     Ok(Sweeps {
+        firsts,
+        sizes,
         places,
         switches,
         published: published.map(|(fast, bast)| fast / bast),
@@ -193,7 +213,7 @@ impl Sweeps {
         );
         Exhibit::table(
             "FAST's open options",
-            "Seconds with metadata on flash, nothing calibrated, over the 32 places of an erase block where the partition can begin. Skip stale: a page whose newest \
+            "Seconds with metadata on flash, nothing calibrated, over places of an erase block where the partition can begin. Skip stale: a page whose newest \
                     version is elsewhere is not merged. Merge or random: what a write that does not continue the sequential log block does.",
             [
                 "",
@@ -207,9 +227,9 @@ impl Sweeps {
     }
 
     fn fast_grid(&self) -> Exhibit {
-        let row = |(at, place): (usize, &[f64; 1 + FAST.len()])| {
+        let row = |(first, place): (&u32, &[f64; 1 + FAST.len()])| {
             line(
-                at.to_string(),
+                first.to_string(),
                 place.iter().map(|seconds| format!("{seconds:.1}")),
             )
         };
@@ -221,7 +241,7 @@ impl Sweeps {
             "Seconds with metadata on flash, nothing calibrated. The FAT begins one sector behind the partition's first, the root directory 129; a partition at 63, as \
                     of old, lies as one at 31.",
             heads,
-            self.places.iter().enumerate().map(row),
+            self.firsts.iter().zip(&self.places).map(row),
         )
     }
 
@@ -237,8 +257,9 @@ impl Sweeps {
             let mark = if self.reaches(ratio) { "*" } else { "" };
             format!("{ratio:.2}{mark} ({})", switches[at])
         };
-        let both = self.places.iter().zip(&self.switches).enumerate();
-        let row = |(first, (place, switches)): (usize, (&[f64; 5], &[u64; 5]))| {
+        let both = self.places.iter().zip(&self.switches);
+        let both = self.firsts.iter().zip(both);
+        let row = |(first, (place, switches)): (&u32, (&[f64; 5], &[u64; 5]))| {
             let fast = (1..place.len()).map(|at| cell(place, switches, at));
             line(
                 first.to_string(),
@@ -309,8 +330,8 @@ impl Sweeps {
             "A write cache in the translation layer",
             "Seconds with metadata written to the disk, nothing calibrated, by size of the non-volatile memory in the layer: what the paper leaves to future work. Memory \
                     takes its time as in the file system's cache.",
-            line("", SIZES.map(|size| format!("{size} KiB"))),
-            names.zip(self.cached.chunks(SIZES.len())).map(row),
+            line("", self.sizes.iter().map(|size| format!("{size} KiB"))),
+            names.zip(self.cached.chunks(self.sizes.len())).map(row),
         )
     }
 }

@@ -49,6 +49,8 @@ fn the_ftl_study_prints_rows_claims_and_assumptions_and_its_counts_follow_from_t
         &[
             "paper",
             "ftl-study",
+            "--size",
+            "small",
             "--json",
             "-",
             "--report",
