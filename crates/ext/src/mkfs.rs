@@ -7,14 +7,20 @@
 
 use crate::{
     ExtError,
+    extents::{self, Extent},
     format::{
-        DESC, DIRECT, FLAG_SIGNED, INODE_OLD, JOURNAL_INODE, Layout, MAGIC, RESIZE_INODE, ROOT,
+        DIRECT, FLAG_SIGNED, INODE_OLD, JOURNAL_INODE, Layout, MAGIC, RESIZE_INODE, ROOT,
         STATE_CLEAN, SUPER_BYTES, desc, put16, put32, sb,
     },
+    groups::{Group, Map},
     inode::Inode,
     plan::Plan,
+    seal,
+    sum::{self, Sum},
+    taken::{self, Taken},
 };
 use alloc::{vec, vec::Vec};
+use core::ops::Range;
 use nandlab_block::{BlockDevice, BlockError, Lba};
 use nandlab_vfs::{FileType, Time, with_defaults};
 
@@ -27,6 +33,9 @@ with_defaults! {
     pub struct Format {
         /// Whether it has a journal: ext3. A volume of fewer than 2048 blocks gets none.
         pub journal: bool = false,
+        /// Whether it has the features of ext4 that mke2fs gives it: extents, 64-bit descriptors,
+        /// flexible groups, checksums of all metadata.
+        pub ext4: bool = false,
         /// Blocks of the journal; by default from 1024 to 262 144 by the size of the volume.
         pub journal_blocks: Option<u32> = None,
         /// Bytes of a block, 1024, 2048 or 4096; by default 1024 below 512 MiB, otherwise 4096.
@@ -90,11 +99,20 @@ pub fn format<D: BlockDevice>(mut device: D, choices: &Format) -> Result<Layout,
             expected: "a divisor of the block",
         });
     }
+    let mut taken = Taken::default();
+    let groups = taken::place(&plan.layout, plan.flex, &mut taken);
+    let groups = groups.ok_or(FormatError::Size {
+        bytes: device.geometry().bytes(),
+        why: "no space for bitmaps and inodes",
+    })?;
     let mut maker = Maker {
         device: &mut device,
         layout: plan.layout,
         choices,
         cursor: 0,
+        taken,
+        groups,
+        flex: plan.flex,
         ratio: u64::from(plan.layout.block / unit),
     };
     maker.make(&plan)?;
@@ -112,6 +130,10 @@ struct Maker<'a, D> {
     choices: &'a Format,
     /// The last block that was taken for contents; 0 while there is none.
     cursor: u32,
+    taken: Taken,
+    /// Where bitmaps and tables lie.
+    groups: Vec<Group>,
+    flex: u32,
     ratio: u64,
 }
 
@@ -132,29 +154,24 @@ impl<D: BlockDevice> Maker<'_, D> {
         Ok(())
     }
 
-    /// Blocks of superblock and descriptors at a group's beginning.
-    fn header(&self, group: u32) -> u32 {
-        if self.layout.has_super(group) {
-            1 + self.layout.desc_blocks() + self.layout.reserved_gdt
-        } else {
-            0
-        }
-    }
-
-    /// Blocks of a group's own metadata: they are its first.
+    /// Blocks of a group's own metadata.
     fn own(&self, group: u32) -> u32 {
-        self.header(group) + 2 + self.layout.table_blocks()
+        self.layout.header(group) + 2 + self.layout.table_blocks()
     }
 
     /// The next block for contents: they are taken in order.
     fn take(&mut self) -> u32 {
-        let mut next = self.cursor + 1;
-        let (group, within) = self.layout.group_of(next.max(self.layout.first));
-        if within < self.own(group) {
-            next = self.layout.group_start(group) + self.own(group);
-        }
+        let next = self.taken.behind((self.cursor + 1).max(self.layout.first));
+        self.taken.mark(next, 1);
         self.cursor = next;
         next
+    }
+
+    /// Blocks of a group that nothing has taken.
+    fn free_in(&self, group: u32) -> u32 {
+        let start = self.layout.group_start(group);
+        let count = self.layout.group_blocks(group);
+        count - self.taken.count(start, start + count)
     }
 
     fn make(&mut self, plan: &Plan) -> Result<(), FormatError> {
@@ -187,6 +204,7 @@ impl<D: BlockDevice> Maker<'_, D> {
         };
         table.extend(journal.map(|journal| (JOURNAL_INODE, journal, false)));
         table.push((11, lost, false));
+        self.mark_unwritten();
         for group in 0..layout.groups {
             self.make_group(group)?;
         }
@@ -207,31 +225,71 @@ impl<D: BlockDevice> Maker<'_, D> {
         }
     }
 
-    fn units(&self, blocks: u32) -> u32 {
-        blocks * (self.layout.block / 512)
+    fn units(&self, blocks: u32) -> u64 {
+        u64::from(blocks) * u64::from(self.layout.block / 512)
     }
 
-    fn names(&self, entries: &[(u32, usize, &[u8])]) -> Vec<u8> {
-        let mut bytes = vec![0; self.layout.size()];
+    /// A block of names of a directory.
+    fn names(&self, dir: u32, entries: &[(u32, usize, &[u8])]) -> Vec<u8> {
+        let layout = &self.layout;
+        let mut bytes = vec![0; layout.size()];
+        let tail = if layout.has_sums() { sum::TAIL } else { 0 };
+        let end = bytes.len() - tail;
         let mut at = 0;
         for (inode, length, name) in entries {
-            let length = if *length == 0 {
-                bytes.len() - at
-            } else {
-                *length
-            };
+            let length = if *length == 0 { end - at } else { *length };
             let kind = if *inode == 0 { 0 } else { 2 };
             crate::dir::put_record(&mut bytes, at, length, *inode, name, kind);
             at += length;
         }
+        crate::dir::put_tail(&mut bytes, end);
+        if layout.has_sums() {
+            let sum = Sum::Directory(layout.inode_seed(dir, 0));
+            if let Some((at, value)) = sum.of(layout, 0, &bytes) {
+                put32(&mut bytes, at, value);
+            }
+        }
         bytes
+    }
+
+    /// Gives an inode its blocks, which follow each other as far as runs say: first block and
+    /// count.
+    fn map(&mut self, inode: &mut Inode, runs: &[(u32, u32)]) -> Result<u32, FormatError> {
+        let mut root = inode.root();
+        let extents: Vec<Extent> = extents::of_runs(runs);
+        if extents::put_leaf(&mut root, &extents) {
+            inode.set_root(&root);
+            return Ok(0);
+        }
+        let place = self.take();
+        let mut leaf = vec![0; self.layout.size()];
+        if !extents::put_leaf(&mut leaf, &extents) {
+            return Err(FormatError::Size {
+                bytes: self.device.geometry().bytes(),
+                why: "the journal lies in too many pieces",
+            });
+        }
+        // Only the journal is that long.
+        let sum = Sum::Extents(self.layout.inode_seed(JOURNAL_INODE, 0));
+        if let Some((at, value)) = sum.of(&self.layout, place, &leaf) {
+            put32(&mut leaf, at, value);
+        }
+        self.write(place, &leaf)?;
+        extents::put_index(&mut root, place);
+        inode.set_root(&root);
+        Ok(1)
     }
 
     fn make_root(&mut self, root: &mut Inode) -> Result<(), FormatError> {
         let block = self.take();
-        (root.links, root.size, root.units, root.block[0]) =
-            (3, self.layout.block.into(), self.units(1), block);
-        let bytes = self.names(&[(ROOT, 12, b"."), (ROOT, 12, b".."), (11, 0, b"lost+found")]);
+        (root.links, root.size, root.units) = (3, self.layout.block.into(), self.units(1));
+        match root.has_extents() {
+            false => root.block[0] = block,
+            true => _ = self.map(root, &[(block, 1)])?,
+        }
+        let entries: [(u32, usize, &[u8]); 3] =
+            [(ROOT, 12, b"."), (ROOT, 12, b".."), (11, 0, b"lost+found")];
+        let bytes = self.names(ROOT, &entries);
         self.write(block, &bytes)
     }
 
@@ -240,15 +298,22 @@ impl<D: BlockDevice> Maker<'_, D> {
         let count = DIRECT.min(16 * 1024 / self.layout.block).max(2);
         (lost.links, lost.size, lost.units) =
             (2, (count * self.layout.block).into(), self.units(count));
+        let mut runs = Vec::new();
         for index in 0..count {
             let block = self.take();
-            lost.block[index as usize] = block;
+            runs.push((block, 1));
+            if !lost.has_extents() {
+                lost.block[index as usize] = block;
+            }
             let bytes = if index == 0 {
-                self.names(&[(11, 12, b"."), (ROOT, 0, b"..")])
+                self.names(11, &[(11, 12, b"."), (ROOT, 0, b"..")])
             } else {
-                self.names(&[(0, 0, b"")])
+                self.names(11, &[(0, 0, b"")])
             };
             self.write(block, &bytes)?;
+        }
+        if lost.has_extents() {
+            self.map(lost, &runs)?;
         }
         Ok(())
     }
@@ -257,7 +322,11 @@ impl<D: BlockDevice> Maker<'_, D> {
     /// copies' of the others.
     fn make_resize(&mut self) -> Result<Inode, FormatError> {
         let layout = self.layout;
-        let mut inode = self.inode(FileType::File, 0o600);
+        let mut inode = Inode {
+            flags: 0,
+            block: [0; 15],
+            ..self.inode(FileType::File, 0o600)
+        };
         let pointers = u64::from(layout.pointers());
         inode.size = (pointers * pointers + pointers + u64::from(DIRECT)) * u64::from(layout.block);
         let block = self.take();
@@ -289,6 +358,9 @@ impl<D: BlockDevice> Maker<'_, D> {
         let pointers = self.layout.pointers();
         let mut inode = self.inode(FileType::File, 0o600);
         inode.size = u64::from(count) * u64::from(self.layout.block);
+        if inode.has_extents() {
+            return self.make_mapped_journal(inode, count);
+        }
         // Blocks of block pointers that are being filled, by level, from 1: where they lie and what
         // they hold.
         let mut open: [Option<(u32, Vec<u8>)>; 4] = Default::default();
@@ -334,6 +406,64 @@ impl<D: BlockDevice> Maker<'_, D> {
         Ok(inode)
     }
 
+    /// The same in extents, from the middle of the volume on.
+    fn make_mapped_journal(&mut self, mut inode: Inode, count: u32) -> Result<Inode, FormatError> {
+        let mut runs = Vec::new();
+        let mut left = count;
+        let mut at = self
+            .layout
+            .group_start(self.journal_group())
+            .max(self.layout.first);
+        while left > 0 {
+            let Some(first) = self.taken.free(at, self.layout.blocks, 1) else {
+                let first = self.layout.first;
+                if at == first {
+                    let why = "no space for the journal";
+                    let bytes = self.device.geometry().bytes();
+                    return Err(FormatError::Size { bytes, why });
+                }
+                at = first;
+                continue;
+            };
+            let end = self.taken.next(first).min(self.layout.blocks);
+            let run = left.min(end - first);
+            self.taken.mark(first, run);
+            self.zero(first, run)?;
+            runs.push((first, run));
+            (left, at) = (left - run, first + run);
+        }
+        let superblock = self.journal_superblock(count);
+        if let Some((first, _)) = runs.first() {
+            self.write(*first, &superblock)?;
+        }
+        let nodes = self.map(&mut inode, &runs)?;
+        inode.units = self.units(count + nodes);
+        Ok(inode)
+    }
+
+    /// The group where mke2fs puts a journal: in the middle, where most is free.
+    fn journal_group(&self) -> u32 {
+        let layout = &self.layout;
+        let middle = (layout.blocks - layout.first) / 2;
+        let group = layout.group_of(middle.max(layout.first)).0;
+        let start = match group > self.flex {
+            false => group.saturating_sub(1),
+            true => {
+                let first = group / self.flex * self.flex;
+                let free = (first..layout.groups).find(|group| self.free_in(*group) > 0);
+                free.unwrap_or(0)
+            }
+        };
+        let end = (group + 1).min(layout.groups - 1);
+        let mut best = start;
+        for group in start + 1..=end {
+            if self.free_in(group) > self.free_in(best) {
+                best = group;
+            }
+        }
+        best
+    }
+
     /// A journal's first block: version 2, nothing in it (Linux `include/linux/jbd.h`).
     fn journal_superblock(&self, count: u32) -> Vec<u8> {
         let mut bytes = vec![0; self.layout.size()];
@@ -353,38 +483,68 @@ impl<D: BlockDevice> Maker<'_, D> {
         bytes
     }
 
-    /// Blocks of a group that hold contents by now.
-    fn contents(&self, group: u32) -> u32 {
-        let start = self.layout.group_start(group);
-        let own = self.own(group);
-        (self.cursor + 1)
-            .saturating_sub(start + own)
-            .min(self.layout.group_blocks(group) - own)
-    }
-
     fn inodes_used(group: u32) -> u32 {
         if group == 0 { 11 } else { 0 }
     }
 
+    /// Fills in counts, and marks what mke2fs leaves unwritten on volumes with checksums.
+    fn mark_unwritten(&mut self) {
+        let layout = self.layout;
+        for group in 0..layout.groups {
+            let used = Self::inodes_used(group);
+            let own = layout.header(group);
+            let free = self.free_in(group);
+            let is_empty = layout.group_blocks(group) - free == own;
+            let is_unwritten = is_empty && group > 0 && group + 1 < layout.groups;
+            let counts = &mut self.groups[group as usize];
+            counts.free_blocks = free;
+            counts.free_inodes = layout.inodes_per_group - used;
+            counts.directories = if group == 0 { 2 } else { 0 };
+            counts.flags = desc::ZEROED;
+            if layout.has_sums() {
+                counts.unused = layout.inodes_per_group - used;
+                counts.flags |= if used == 0 { desc::INODE_UNINIT } else { 0 };
+                counts.flags |= if is_unwritten { desc::BLOCK_UNINIT } else { 0 };
+            }
+        }
+    }
+
     /// Bitmaps and an empty table.
     fn make_group(&mut self, group: u32) -> Result<(), FormatError> {
-        let layout = self.layout;
-        let place = layout.group_start(group) + self.header(group);
-        let bitmap = |used: u32, end: u32| {
-            let mut bytes = vec![0u8; layout.size()];
-            for at in (0..used).chain(end..layout.block * 8) {
-                bytes[at as usize / 8] |= 1 << (at % 8);
+        let own = self.groups[group as usize];
+        for (map, bytes) in [
+            (Map::Blocks, self.block_bitmap(group)),
+            (Map::Inodes, self.inode_bitmap(group)),
+        ] {
+            match own.is_unwritten(map) {
+                true => self.zero(own.bitmap(map), 1)?,
+                false => self.write(own.bitmap(map), &bytes)?,
             }
-            bytes
-        };
-        let blocks = bitmap(
-            self.own(group) + self.contents(group),
-            layout.group_blocks(group),
-        );
-        let inodes = bitmap(Self::inodes_used(group), layout.inodes_per_group);
-        self.write(place, &blocks)?;
-        self.write(place + 1, &inodes)?;
-        self.zero(place + 2, layout.table_blocks())
+        }
+        self.zero(own.table, self.layout.table_blocks())
+    }
+
+    fn block_bitmap(&self, group: u32) -> Vec<u8> {
+        let layout = &self.layout;
+        let start = layout.group_start(group);
+        let count = layout.group_blocks(group);
+        let runs = self.taken.runs(start, start + count);
+        let runs = runs.map(|(first, end)| first - start..end - start);
+        self.bits(runs.chain([count..layout.block * 8]))
+    }
+
+    fn inode_bitmap(&self, group: u32) -> Vec<u8> {
+        let used = Self::inodes_used(group);
+        let padding = self.layout.inodes_per_group..self.layout.block * 8;
+        self.bits([0..used, padding].into_iter())
+    }
+
+    /// A block in which these bits are set.
+    fn bits(&self, runs: impl Iterator<Item = Range<u32>>) -> Vec<u8> {
+        let mut bytes = vec![0u8; self.layout.size()];
+        runs.flatten()
+            .for_each(|at| bytes[at as usize / 8] |= 1 << (at % 8));
+        bytes
     }
 
     fn put_inodes(&mut self, inodes: &[(u32, Inode, bool)]) -> Result<(), FormatError> {
@@ -408,13 +568,17 @@ impl<D: BlockDevice> Maker<'_, D> {
             };
             inode.put(slot);
         }
-        let place = layout.group_start(0) + self.header(0) + 2;
-        self.write(place, &bytes)
+        if layout.has_sums() {
+            for (number, slot) in (1..=11).zip(bytes.chunks_exact_mut(size)) {
+                sum::put_inode(layout.inode_seed(number, 0), slot);
+            }
+        }
+        self.write(self.groups[0].table, &bytes)
     }
 
     fn free_blocks(&self) -> u32 {
         (0..self.layout.groups)
-            .map(|group| self.layout.group_blocks(group) - self.own(group) - self.contents(group))
+            .map(|group| self.free_in(group))
             .sum()
     }
 
@@ -480,13 +644,18 @@ impl<D: BlockDevice> Maker<'_, D> {
                 .zip(copy)
                 .for_each(|(at, word)| put32(&mut bytes, sb::JOURNAL_BLOCKS + at, word));
         }
+        if layout.has_sums() {
+            put16(&mut bytes, sb::DESC_SIZE, layout.desc as u16);
+            bytes[sb::LOG_GROUPS_PER_FLEX] = self.flex.ilog2() as u8;
+            bytes[sb::CHECKSUM_TYPE] = 1;
+        }
         bytes
     }
 
     fn descriptors(&self) -> Vec<u8> {
-        let layout = &self.layout;
+        let layout = self.layout;
         let mut bytes = vec![0; layout.desc_blocks() as usize * layout.size()];
-        for (group, slot) in (0..layout.groups).zip(bytes.chunks_exact_mut(DESC as usize)) {
+        for (group, slot) in (0..layout.groups).zip(bytes.chunks_exact_mut(layout.desc as usize)) {
             self.descriptor(group, slot);
         }
         bytes
@@ -494,19 +663,24 @@ impl<D: BlockDevice> Maker<'_, D> {
 
     fn descriptor(&self, group: u32, slot: &mut [u8]) {
         let layout = &self.layout;
-        let place = layout.group_start(group) + self.header(group);
-        let free = layout.group_blocks(group) - self.own(group) - self.contents(group);
-        put32(slot, desc::BLOCK_BITMAP, place);
-        put32(slot, desc::INODE_BITMAP, place + 1);
-        put32(slot, desc::TABLE, place + 2);
-        put16(slot, desc::FREE_BLOCKS, free as u16);
-        put16(
-            slot,
-            desc::FREE_INODES,
-            (layout.inodes_per_group - Self::inodes_used(group)) as u16,
-        );
-        put16(slot, desc::DIRECTORIES, if group == 0 { 2 } else { 0 });
-        put16(slot, desc::FLAGS, desc::ZEROED);
+        let own = self.groups[group as usize];
+        put32(slot, desc::BLOCK_BITMAP, own.block_bitmap);
+        put32(slot, desc::INODE_BITMAP, own.inode_bitmap);
+        put32(slot, desc::TABLE, own.table);
+        own.put(slot, layout);
+        put16(slot, desc::FLAGS, own.flags);
+        if !layout.has_sums() {
+            return;
+        }
+        let blocks = || layout.bitmap_sum(&self.block_bitmap(group), layout.per_group);
+        let inodes = || layout.bitmap_sum(&self.inode_bitmap(group), layout.inodes_per_group);
+        let sums = [
+            (!own.is_unwritten(Map::Blocks)).then(blocks),
+            (!own.is_unwritten(Map::Inodes)).then(inodes),
+        ];
+        seal::put_bitmap_sums(slot, sums);
+        let sum = layout.desc_sum(group, slot);
+        put16(slot, desc::CHECKSUM, sum);
     }
 
     /// A superblock, or a copy of it, and the descriptors behind it.
@@ -527,6 +701,11 @@ impl<D: BlockDevice> Maker<'_, D> {
         if group > 0 {
             // Who needs the copy had better check.
             put16(&mut block, sb::STATE, 0);
+        }
+        if self.layout.has_sums() {
+            let own = &mut block[at..at + SUPER_BYTES];
+            let sum = sum::of_super(own);
+            put32(own, sb::CHECKSUM, sum);
         }
         if group == 0 && first > 0 {
             // Whatever began here before: no boot sector, no other file system.

@@ -6,8 +6,8 @@
 use crate::{
     Ext, ExtError,
     cache::Class,
-    dir::{Found, put_record},
-    format::LINKS_MAX,
+    dir::{Found, put_record, put_tail},
+    format::{flags, ro_compat},
     hash::hash,
     inode::Inode,
     node::Life,
@@ -81,8 +81,24 @@ impl<D: BlockDevice> Ext<D> {
     fn touch_dir(&mut self, dir: u32, links: i32) -> Result<(), ExtError> {
         let mut inode = self.inode(dir)?;
         inode.touch(self.store.now);
-        inode.links = inode.links.saturating_add_signed(links as i16);
+        // One link means more than can be counted.
+        let uncounted = self.has_uncounted_links(&inode);
+        if !(uncounted && inode.links == 1) {
+            inode.links = inode.links.saturating_add_signed(links as i16);
+        }
+        if uncounted && inode.links > self.store.layout.links_max() {
+            inode.links = 1;
+        }
         self.put_inode(dir, &inode)
+    }
+
+    /// Whether a directory may have more links than its inode counts (`dir_nlink`).
+    pub(crate) fn has_uncounted_links(&self, dir: &Inode) -> bool {
+        self.store.layout.ro_compat & ro_compat::DIR_NLINK != 0 && self.is_indexed(dir)
+    }
+
+    fn is_full_of_links(&self, dir: &Inode) -> bool {
+        dir.links >= self.store.layout.links_max() && !self.has_uncounted_links(dir)
     }
 
     /// The number to which an entry leads, and what is there.
@@ -122,7 +138,7 @@ impl<D: BlockDevice> Ext<D> {
             let most = TARGET_MAX.min(self.store.layout.size() - 1);
             rules::check_target(target, most)?;
         }
-        if directory && parent.links >= LINKS_MAX {
+        if directory && self.is_full_of_links(&parent) {
             return Err(Errno::TooManyLinks.into());
         }
         let (mode, gid) = rules::inherit((parent.mode, parent.gid), directory, mode, by);
@@ -158,6 +174,7 @@ impl<D: BlockDevice> Ext<D> {
         match node {
             NewNode::Directory => self.fill_dir(number, inode, parent)?,
             NewNode::Symlink { target } if target.len() <= FAST_MAX => {
+                (inode.flags, inode.block) = (inode.flags & !flags::EXTENTS, [0; 15]);
                 put_fast(inode, target);
                 inode.size = target.len() as u64;
             }
@@ -182,9 +199,12 @@ impl<D: BlockDevice> Ext<D> {
         };
         let (block, _) = self.map(number, inode, 0, 0)?;
         let size = self.store.layout.size();
-        let bytes = self.store.fresh(block, Class::Directory)?;
+        let end = self.names_end();
+        let sum = self.sum_of_dir(number, inode);
+        let bytes = self.store.fresh_of(block, Class::Directory, sum)?;
         put_record(bytes, 0, 12, number, b".", kind);
-        put_record(bytes, 12, size - 12, parent, b"..", kind);
+        put_record(bytes, 12, end - 12, parent, b"..", kind);
+        put_tail(bytes, end);
         inode.size = size as u64;
         Ok(())
     }
@@ -195,7 +215,9 @@ impl<D: BlockDevice> Ext<D> {
         match inode.kind() {
             Some(FileType::Directory) => return Err(Errno::NotPermitted.into()),
             _ if inode.links == 0 => return Err(Errno::NoEntry.into()),
-            _ if inode.links >= LINKS_MAX => return Err(Errno::TooManyLinks.into()),
+            _ if inode.links >= self.store.layout.links_max() => {
+                return Err(Errno::TooManyLinks.into());
+            }
             kind => self.add_entry(dir, name, number, kind.map_or(0, FileType::number))?,
         }
         let mut stored = self.inode(number)?;
@@ -284,7 +306,8 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     fn check_links(&mut self, dir: u32, more: bool) -> Result<(), ExtError> {
-        if more && self.inode(dir)?.links >= LINKS_MAX {
+        let inode = self.inode(dir)?;
+        if more && self.is_full_of_links(&inode) {
             Err(Errno::TooManyLinks.into())
         } else {
             Ok(())

@@ -70,6 +70,7 @@ mod map;
 mod recover;
 mod remap;
 mod ring;
+mod sum;
 mod transaction;
 
 pub use error::JournalError;
@@ -79,4 +80,5 @@ pub use journal::{
 };
 pub use map::Map;
 pub use recover::Recovery;
+pub use sum::crc32c;
 pub use transaction::{Handle, State};

@@ -252,22 +252,23 @@ fn each_kind_of_damage_is_found_and_fsck_is_not_content_either() {
 #[test]
 fn features_that_are_not_understood_are_refused_by_name_or_not_written() {
     let mut disk = volume();
-    poke(&mut disk, 1024 + 96, &[0x42]);
+    poke(&mut disk, 1024 + 98, &[1]);
     let refused = Ext::mount(&mut disk, Options::default()).unwrap_err();
     assert!(
         matches!(
             refused,
             ExtError::Feature {
-                bit: 0x40,
-                name: "extent"
+                bit: 0x1_0000,
+                name: "encrypt"
             }
         ),
         "{refused}"
     );
     let mut disk = volume();
-    poke(&mut disk, 1024 + 100, &[0x0B]);
+    poke(&mut disk, 1024 + 101, &[1]);
     let mut ext = mount(&mut disk);
     assert!(ext.is_read_only());
+    assert_eq!(ext.layout().read_only_features(), ["quota"]);
     assert_eq!(
         ext.mkdir(Ino::ROOT, b"new", 0o755, Caller::root(NOW)),
         Err(nandlab_vfs::Errno::ReadOnly)

@@ -1,0 +1,167 @@
+//! Checksums are brought up to date before changes go to the medium, and verified when inodes are
+//! read.
+//!
+//! *Promises.* [`seal`](Ext::seal) leaves no structure with a checksum of earlier bytes; it changes
+//! only blocks that are dirty already. *Knows nothing of* when blocks are written.
+
+use crate::{
+    Ext, ExtError,
+    cache::Class,
+    format::{desc, le32, put16},
+    groups::Map,
+    inode::Inode,
+    sum::{self, Sum, Sums},
+};
+use alloc::collections::BTreeSet;
+use nandlab_block::BlockDevice;
+
+/// Structures that were changed since their checksums were computed.
+#[derive(Debug, Default)]
+pub(crate) struct Unsealed {
+    pub inodes: BTreeSet<u32>,
+    /// Groups whose descriptor or bitmaps were changed.
+    pub groups: BTreeSet<u32>,
+}
+
+/// Inodes whose checksums were found right: a cache with one place for many numbers.
+#[derive(Debug)]
+pub(crate) struct Verified([u32; Self::PLACES]);
+
+impl Default for Verified {
+    fn default() -> Self {
+        Self([0; Self::PLACES])
+    }
+}
+
+impl Verified {
+    const PLACES: usize = 256;
+
+    fn place(&mut self, inode: u32) -> &mut u32 {
+        &mut self.0[inode as usize % Self::PLACES]
+    }
+}
+
+impl<D: BlockDevice> Ext<D> {
+    /// Verifies an inode's checksum, if that may be needed.
+    pub(crate) fn verify_inode(&mut self, inode: u32) -> Result<(), ExtError> {
+        let needed = self.store.verify && self.store.layout.has_sums();
+        if !needed || *self.verified.place(inode) == inode || self.unsealed.inodes.contains(&inode)
+        {
+            return Ok(());
+        }
+        self.check_inode_sum(inode)?;
+        *self.verified.place(inode) = inode;
+        Ok(())
+    }
+
+    /// Compares an inode with its checksum. One of zeros has none, as Linux has it.
+    pub(crate) fn check_inode_sum(&mut self, inode: u32) -> Result<(), ExtError> {
+        let layout = self.store.layout;
+        let (block, at) = self.inode_place(inode);
+        let bytes = &self.store.block(block)?[at..at + layout.inode_size as usize];
+        let seed = layout.inode_seed(inode, le32(bytes, 100));
+        let (expected, has_high) = sum::of_inode(seed, bytes);
+        let found = sum::in_inode(bytes, has_high);
+        if found == expected || bytes.iter().all(|byte| *byte == 0) {
+            return Ok(());
+        }
+        Err(ExtError::Checksum {
+            block,
+            offset: at as u32,
+            what: "an inode",
+            found,
+            expected,
+        })
+    }
+
+    /// How the blocks of a directory are summed; none on volumes without checksums.
+    pub(crate) fn dir_sum(&mut self, number: u32) -> Result<Option<Sum>, ExtError> {
+        if !self.store.layout.has_sums() {
+            return Ok(None);
+        }
+        let inode = self.inode(number)?;
+        Ok(self.sum_of_dir(number, &inode))
+    }
+
+    /// The same for a directory whose inode is not in its table yet.
+    pub(crate) fn sum_of_dir(&self, number: u32, dir: &Inode) -> Option<Sum> {
+        let layout = &self.store.layout;
+        layout
+            .has_sums()
+            .then(|| Sum::Directory(layout.inode_seed(number, dir.generation)))
+    }
+
+    /// How blocks of attributes are summed.
+    pub(crate) fn attribute_sum(&self) -> Option<Sum> {
+        self.store.layout.has_sums().then_some(Sum::Attributes)
+    }
+
+    /// How blocks of an inode's extents are summed.
+    pub(crate) fn extent_sum(&self, number: u32, generation: u32) -> Option<Sum> {
+        let layout = &self.store.layout;
+        layout
+            .has_sums()
+            .then(|| Sum::Extents(layout.inode_seed(number, generation)))
+    }
+
+    /// Brings all checksums up to date.
+    pub(crate) fn seal(&mut self) -> Result<(), ExtError> {
+        if self.store.layout.sums == Sums::None {
+            return Ok(());
+        }
+        for inode in core::mem::take(&mut self.unsealed.inodes) {
+            self.seal_inode(inode)?;
+        }
+        for group in core::mem::take(&mut self.unsealed.groups) {
+            self.seal_group(group)?;
+        }
+        self.store.seal()
+    }
+
+    fn seal_inode(&mut self, inode: u32) -> Result<(), ExtError> {
+        let layout = self.store.layout;
+        let (block, at) = self.inode_place(inode);
+        let bytes = self.store.edit(block, Class::Inode)?;
+        let bytes = &mut bytes[at..at + layout.inode_size as usize];
+        let seed = layout.inode_seed(inode, le32(bytes, 100));
+        sum::put_inode(seed, bytes);
+        Ok(())
+    }
+
+    fn seal_group(&mut self, group: u32) -> Result<(), ExtError> {
+        let layout = self.store.layout;
+        let own = self.groups[group as usize];
+        let bits = layout.per_group / layout.cluster;
+        let mut sums = [None; 2];
+        if layout.has_sums() && own.flags & desc::BLOCK_UNINIT == 0 {
+            let bytes = self.bitmap(group, Map::Blocks)?.1;
+            sums[0] = Some(layout.bitmap_sum(bytes, bits));
+        }
+        if layout.has_sums() && own.flags & desc::INODE_UNINIT == 0 {
+            let bytes = self.bitmap(group, Map::Inodes)?.1;
+            sums[1] = Some(layout.bitmap_sum(bytes, layout.inodes_per_group));
+        }
+        let (block, at) = layout.desc_place(group);
+        let bytes = self.store.edit(block, Class::Counts)?;
+        let bytes = &mut bytes[at..at + layout.desc as usize];
+        put_bitmap_sums(bytes, sums);
+        let sum = layout.desc_sum(group, bytes);
+        put16(bytes, desc::CHECKSUM, sum);
+        Ok(())
+    }
+}
+
+/// Puts the checksums of bitmaps into a group's descriptor.
+pub(crate) fn put_bitmap_sums(bytes: &mut [u8], sums: [Option<u32>; 2]) {
+    let places = [
+        (desc::BLOCK_SUM, desc::BLOCK_SUM_HIGH),
+        (desc::INODE_SUM, desc::INODE_SUM_HIGH),
+    ];
+    for ((low, high), sum) in places.into_iter().zip(sums) {
+        let Some(sum) = sum else { continue };
+        put16(bytes, low, sum as u16);
+        if bytes.len() > high {
+            put16(bytes, high, (sum >> 16) as u16);
+        }
+    }
+}
