@@ -1,12 +1,12 @@
-//! ext2 and ext3 over a disk.
+//! ext2, ext3 and ext4 over a disk.
 //!
 //! *Promises.* [`Ext`] is a [`FileSystem`](nandlab_vfs::FileSystem) on volumes as Linux has them,
-//! with blocks of 1, 2 and 4 KiB, indexed directories, and a journal in each of ext3's
-//! [modes](Mode); [`format`](mkfs::format) makes one, byte by byte as mke2fs; [`check`](Ext::check)
+//! with blocks of 1, 2 and 4 KiB, indexed directories, extents, checksums of metadata, and a
+//! journal in each of ext3's [modes](Mode); [`format`](mkfs::format) makes one, byte by byte as mke2fs; [`check`](Ext::check)
 //! finds what is wrong with one. Incompatible features that are not understood are refused by name,
-//! others of which only writing needs to know make the mount read-only. A journal that must be
+//! those that are read and not written make the mount read-only. A journal that must be
 //! recovered is, before anything is written. No volume, whatever its bytes, makes any of them panic
-//! or loop for ever. Memory is bounded by the cache it was given, dirty data, 24 bytes a group, the
+//! or loop for ever. Memory is bounded by the cache it was given, dirty data, 48 bytes a group, the
 //! inodes in use, a transaction and the journal's own. A check takes one bit a block and eight
 //! bytes an inode more.
 //!
@@ -53,6 +53,8 @@
 //!   inodes that never were; two names of one file whose rename was under way; names that are in
 //!   two blocks of a directory whose index was growing; blocks and inodes that nothing uses; blocks
 //!   behind a file's length; counts.
+//!
+//! An ext4 has less: a cut can lose extents of a file whose tree was being split.
 //!
 //! That holds where the device writes blocks whole; a block of names torn between sectors is beyond
 //! what ext2 can repair. With [`Options::barriers`] off the order is the same, but only the end of

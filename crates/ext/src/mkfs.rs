@@ -1,9 +1,9 @@
 //! Making a volume, with the choices of mke2fs.
 //!
-//! *Promises* byte by byte what `mke2fs -t ext2` and `-t ext3` make of e2fsprogs 1.47 with its own
-//! configuration, given the same size, identity and time. Everything that a mount or a check looks
-//! at is written, whatever was there before; blocks for contents are left as they are. *Knows
-//! nothing of* mounted volumes.
+//! *Promises* byte by byte what `mke2fs -t ext2`, `-t ext3` and `-t ext4` of e2fsprogs 1.47 make
+//! with its own configuration, given the same size, identity and time; but for the count of written
+//! bytes in the superblock of ext4. Everything that a mount or a check looks at is written, whatever
+//! was there before; blocks for contents are left as they are. *Knows nothing of* mounted volumes.
 
 use crate::{
     ExtError,
@@ -329,6 +329,8 @@ impl<D: BlockDevice> Maker<'_, D> {
         };
         let pointers = u64::from(layout.pointers());
         inode.size = (pointers * pointers + pointers + u64::from(DIRECT)) * u64::from(layout.block);
+        // mke2fs looks behind what would be the group's own without flexible groups.
+        self.cursor = self.cursor.max(layout.first + self.own(0) - 1);
         let block = self.take();
         let copies = (1..layout.groups)
             .filter(|group| layout.has_super(*group))
@@ -560,6 +562,7 @@ impl<D: BlockDevice> Maker<'_, D> {
                 Inode {
                     size: 0,
                     units: 0,
+                    flags: 0,
                     block: [0; 15],
                     ..*inode
                 }

@@ -80,18 +80,24 @@ pub(crate) fn place(layout: &Layout, flex: u32, taken: &mut Taken) -> Option<Vec
         let last = (group / flex * flex)
             .saturating_add(flex - 1)
             .min(layout.groups - 1);
+        let first = group / flex * flex;
         let span = Span {
-            start: layout.group_start(group / flex * flex),
+            start: layout.group_start(first),
             end: layout.group_start(last) + layout.group_blocks(last),
             left: last - group + 1,
+            gap: if first == last {
+                flex
+            } else {
+                last - first + 1
+            },
             most: layout.per_group / 4,
         };
         let table = layout.table_blocks();
         let goal = before.map_or(0, |before| before.block_bitmap + 1);
         let block_bitmap = span.take(taken, goal, 1)?;
-        let goal = before.map_or(block_bitmap + span.left, |before| before.inode_bitmap + 1);
+        let goal = before.map_or(block_bitmap + span.gap, |before| before.inode_bitmap + 1);
         let inode_bitmap = span.take(taken, goal, 1)?;
-        let goal = before.map_or(inode_bitmap + span.left, |before| before.table + table);
+        let goal = before.map_or(inode_bitmap + span.gap, |before| before.table + table);
         groups.push(Group {
             block_bitmap,
             inode_bitmap,
@@ -107,6 +113,8 @@ struct Span {
     start: u32,
     end: u32,
     left: u32,
+    /// From the first bitmap of one kind to the next kind: the groups, but whole for a single one.
+    gap: u32,
     most: u32,
 }
 

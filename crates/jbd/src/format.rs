@@ -665,6 +665,85 @@ mod tests {
         }
     }
 
+    /// Every form of jbd2's control blocks, with the bytes of a tag.
+    const FORMS: [(Sums, bool, usize); 6] = [
+        (Sums::None, false, 8),
+        (Sums::None, true, 12),
+        (Sums::V2, false, 10),
+        (Sums::V2, true, 14),
+        (Sums::V3, false, 16),
+        (Sums::V3, true, 16),
+    ];
+
+    #[test]
+    fn every_form_of_jbd2_comes_back_and_a_changed_byte_is_found() {
+        for (sums, wide, tag) in FORMS {
+            let seed = 0x1234_5678;
+            let form = Form { sums, wide, seed };
+            assert_eq!(form.tag(), tag);
+            let most = form.tags_per_descriptor(1024);
+            let left = |tags: u32| 1024 - 28 - form.tail() as u32 - tag as u32 * tags;
+            assert!(left(most) < tag as u32 + 16 && left(most - 1) >= tag as u32 + 16);
+            let high = if wide { 7 << 32 } else { 0 };
+            let tags: Vec<Tag> = (0..most)
+                .map(|n| Tag {
+                    home: u64::from(n) | high,
+                    escaped: n % 3 == 0,
+                    sum: form.copy_sum(Tid(5), &[n as u8; 1024]),
+                })
+                .collect();
+            let mut block = vec![0; 1024];
+            form.descriptor(&mut block, Tid(5), &[9; 16], tags.iter().copied());
+            assert_eq!(form.tags(&block).collect::<Vec<_>>(), tags, "{form:?}");
+            let homes = [3 | high, 0xFFFF_FFFF];
+            let mut revokes = vec![0; 1024];
+            form.revokes(&mut revokes, Tid(5), homes.into_iter());
+            assert_eq!(
+                form.revoked(&revokes, 9).unwrap().collect::<Vec<_>>(),
+                homes
+            );
+            let mut commit = vec![0; 1024];
+            form.commit(&mut commit, Tid(5));
+            for (kind, block) in [
+                (kind::DESCRIPTOR, &mut block),
+                (kind::REVOKE, &mut revokes),
+                (kind::COMMIT, &mut commit),
+            ] {
+                assert!(form.is_sound(kind, block));
+                block[500] ^= 4;
+                assert_eq!(form.is_sound(kind, block), sums == Sums::None);
+            }
+        }
+    }
+
+    #[test]
+    fn a_journal_gets_checksums_and_wide_numbers_once() {
+        let mut sb = Superblock::new(1024, 4096);
+        assert!(!sb.choose(false, false));
+        assert!(sb.choose(true, true) && !sb.choose(true, true));
+        assert_eq!(word(sb.bytes(), field::INCOMPATIBLE), WIDE | SUMS_V3);
+        let mut bytes: Box<[u8]> = sb.bytes().into();
+        assert_eq!(Superblock::parse(bytes.clone(), 4096), Ok(sb));
+        bytes[200] ^= 1;
+        let refused = Superblock::parse(bytes, 4096).unwrap_err();
+        assert!(refused.to_string().contains("checksum"), "{refused}");
+    }
+
+    #[test]
+    fn the_area_of_fast_commits_is_no_part_of_the_log() {
+        let mut bytes: Box<[u8]> = Superblock::new(1024, 4096).bytes().into();
+        put(&mut bytes, field::INCOMPATIBLE, FAST);
+        let sb = Superblock::parse(bytes.clone(), 4096).unwrap();
+        assert_eq!((sb.end(), sb.fast_start()), (3840, Some(3841)));
+        put(&mut bytes, field::FAST_BLOCKS, 64);
+        let sb = Superblock::parse(bytes.clone(), 4096).unwrap();
+        assert_eq!((sb.end(), sb.fast_start()), (4032, Some(4033)));
+        put(&mut bytes, field::FAST_BLOCKS, 4096);
+        assert!(Superblock::parse(bytes, 4096).is_err());
+        let head = [9, 0, 8, 0, 0, 0, 0, 0, 7, 0, 0, 0];
+        assert!(is_fast_commit(&head, Tid(7)) && !is_fast_commit(&head, Tid(6)));
+    }
+
     #[test]
     fn tags_end_with_the_block_where_no_last_one_is() {
         let mut block = vec![0xFF; 1024];

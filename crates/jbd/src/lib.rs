@@ -1,8 +1,9 @@
-//! ext3's journal: changes of many blocks that become durable together or not at all.
+//! The journal of ext3 and ext4: changes of many blocks that become durable together or not at all.
 //!
 //! *Promises.* After a crash, [`Journal::load`] leaves the device as it was behind some committed
 //! transaction: a prefix of them, and every one whose [`sync`](Journal::sync) had returned is in
-//! it. The bytes are those of Linux's jbd: each recovers what the other left.
+//! it. The bytes are those of Linux's jbd, and of jbd2 with checksums: each recovers what the other
+//! left.
 //!
 //! *Works on* any [`BlockDevice`](nandlab_block::BlockDevice). The caller says which blocks of the
 //! device are the journal's ([`Map`]); everything else is named by its number on the device. *Knows
