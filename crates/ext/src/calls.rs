@@ -67,6 +67,9 @@ impl<D: BlockDevice> Ext<D> {
             self.check_file(ino)?;
         }
         self.alive(number)?;
+        if change.size.is_some() {
+            self.spill(number)?;
+        }
         let mut inode = self.inode(number)?;
         if let Some(size) = change.size {
             self.resize(number, &mut inode, size)?;

@@ -113,6 +113,7 @@ impl<D: BlockDevice> Ext<D> {
         offset: u64,
         data: &[u8],
     ) -> Result<usize, ExtError> {
+        self.spill(number)?;
         let inode = self.inode(number)?;
         let most = self.file_bytes_max(&inode);
         if offset >= most {

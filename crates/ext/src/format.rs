@@ -64,10 +64,18 @@ pub(crate) mod incompat {
     pub const LARGE_DIR: u32 = 0x4000;
     pub const INLINE_DATA: u32 = 0x8000;
     /// What is understood here.
-    pub const KNOWN: u32 = WRITTEN | EA_INODE | INLINE_DATA;
+    pub const KNOWN: u32 = WRITTEN | EA_INODE;
     /// The part of it that is written, too.
-    pub const WRITTEN: u32 =
-        FILETYPE | RECOVER | META_BG | EXTENTS | WIDE | MMP | FLEX_BG | SEED | LARGE_DIR;
+    pub const WRITTEN: u32 = FILETYPE
+        | RECOVER
+        | META_BG
+        | EXTENTS
+        | WIDE
+        | MMP
+        | FLEX_BG
+        | SEED
+        | LARGE_DIR
+        | INLINE_DATA;
     pub const NAMES: &[(u32, &str)] = &[
         (0x1, "compression"),
         (0x8, "journal_dev"),

@@ -1,13 +1,16 @@
 //! Contents that lie in the inode itself (`inline_data`, Linux `fs/ext4/inline.c`): 60 bytes where
 //! others have block pointers, the rest in the attribute `system.data`.
 //!
-//! *Promises.* Records that leave their part are an error. *Knows nothing of* writing: a volume
-//! with this feature is not written.
+//! *Promises.* Records that leave their part are an error. Contents that are to change move to
+//! blocks first, as Linux moves what grows; none move back, and no new inode has its contents
+//! within.
 
 use crate::{
     Ext, ExtError,
-    dir::{Found, Record, record},
-    format::le32,
+    cache::Class,
+    dir::{Found, Record, put_record, put_tail, record},
+    extents,
+    format::{flags, le32},
     inode::{Inode, ROOT_BYTES},
 };
 use alloc::vec::Vec;
@@ -97,5 +100,66 @@ impl<D: BlockDevice> Ext<D> {
             let record = Record { at, ..record };
             Found { record, ..place }
         }))
+    }
+
+    /// Moves the contents of an inode to a block, if they lie within.
+    pub(crate) fn spill(&mut self, number: u32) -> Result<(), ExtError> {
+        let mut inode = self.inode(number)?;
+        if !inode.is_inline() {
+            return Ok(());
+        }
+        let names = match inode.is_dir() {
+            true => self.inline_names(number, &inode)?,
+            false => Vec::new(),
+        };
+        let parent = le32(&inode.root(), 0);
+        let bytes = self.inline_bytes(number, &inode)?;
+        let rest = self.attributes_without_contents(number, &inode)?;
+        inode.flags &= !flags::INLINE;
+        inode.block = [0; 15];
+        if self.store.layout.has_extents() {
+            inode.flags |= flags::EXTENTS;
+            inode.block = extents::empty_root();
+        }
+        let is_dir = inode.is_dir();
+        if is_dir || !bytes.is_empty() {
+            // Nothing was changed where no block is free.
+            let (block, _) = self.map(number, &mut inode, 0, 0)?;
+            if is_dir {
+                self.spill_names((number, &mut inode), parent, block, &names)?;
+            } else {
+                let owner = self.owner(number, &inode);
+                self.store.change_contents(owner, block, 0, &bytes, true)?;
+            }
+        }
+        self.put_attributes(number, &mut inode, &rest)?;
+        self.put_inode(number, &inode)
+    }
+
+    fn spill_names(
+        &mut self,
+        (number, dir): (u32, &mut Inode),
+        parent: u32,
+        block: u32,
+        names: &[Named],
+    ) -> Result<(), ExtError> {
+        let kind = if self.types() { 2 } else { 0 };
+        let end = self.names_end();
+        let sum = self.sum_of_dir(number, dir);
+        dir.size = self.store.layout.size() as u64;
+        let bytes = self.store.fresh_of(block, Class::Directory, sum)?;
+        put_record(bytes, 0, 12, number, b".", kind);
+        let mut at = 12;
+        let mut length = Record::needed(2);
+        put_record(bytes, at, length, parent, b"..", kind);
+        for (record, name) in names {
+            at += length;
+            length = Record::needed(name.len());
+            put_record(bytes, at, length, record.inode, name, record.kind);
+        }
+        // The last record takes the rest.
+        bytes[at + 4..at + 6].copy_from_slice(&((end - at) as u16).to_le_bytes());
+        put_tail(bytes, end);
+        Ok(())
     }
 }

@@ -131,7 +131,9 @@ impl<D: BlockDevice> Ext<D> {
         mode: u16,
         by: Caller,
     ) -> Result<u32, ExtError> {
-        let parent = self.check_free(dir, name)?;
+        self.check_free(dir, name)?;
+        self.spill(dir)?;
+        let parent = self.check_dir(dir)?;
         let kind = node.kind();
         let directory = node == NewNode::Directory;
         if let NewNode::Symlink { target } = node {
@@ -211,6 +213,7 @@ impl<D: BlockDevice> Ext<D> {
 
     pub(crate) fn link_name(&mut self, number: u32, dir: u32, name: &[u8]) -> Result<(), ExtError> {
         self.check_free(dir, name)?;
+        self.spill(dir)?;
         let inode = self.alive(number)?;
         match inode.kind() {
             Some(FileType::Directory) => return Err(Errno::NotPermitted.into()),
@@ -239,6 +242,8 @@ impl<D: BlockDevice> Ext<D> {
         if directory && !self.is_empty_dir(number)? {
             return Err(Errno::NotEmpty.into());
         }
+        self.spill(dir)?;
+        let found = self.need(dir, name)?;
         self.remove_entry(&found)?;
         self.touch_dir(dir, -i32::from(directory))?;
         self.lose_name(number, &inode)
@@ -251,6 +256,10 @@ impl<D: BlockDevice> Ext<D> {
         how: nandlab_vfs::Rename,
     ) -> Result<(), ExtError> {
         use nandlab_vfs::Rename::{Exchange, NoReplace};
+        for dir in [from.0, to.0] {
+            self.check_dir(dir)?;
+            self.spill(dir)?;
+        }
         let source = self.need(from.0, from.1)?;
         let (moved, inode) = self.child(&source)?;
         check_name(to.1)?;
@@ -299,6 +308,7 @@ impl<D: BlockDevice> Ext<D> {
         inode.ctime = inode.rounded(self.store.now);
         self.put_times(moved, &inode)?;
         if inode.is_dir() && from != to {
+            self.spill(moved)?;
             let parent = self.parent_entry(moved)?;
             self.point_entry(&parent, to, FileType::Directory.number())?;
         }

@@ -37,7 +37,7 @@ const VALUE_MAX: usize = 65_536;
 const VALUE_SUM: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Attribute {
+pub(crate) struct Attribute {
     space: u8,
     name: Vec<u8>,
     value: Vec<u8>,
@@ -328,6 +328,17 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
+    /// All attributes but the one that holds contents.
+    pub(crate) fn attributes_without_contents(
+        &mut self,
+        number: u32,
+        inode: &Inode,
+    ) -> Result<Vec<Attribute>, ExtError> {
+        let mut all = self.attributes(number, inode)?;
+        all.retain(|a| a.space != SYSTEM || a.name != b"data");
+        Ok(all)
+    }
+
     /// The part of an inode's own contents that its attributes hold.
     pub(crate) fn inline_rest(&mut self, number: u32, inode: &Inode) -> Result<Vec<u8>, ExtError> {
         let all = self.attributes(number, inode)?;
@@ -434,7 +445,7 @@ impl<D: BlockDevice> Ext<D> {
         self.put_inode(number, &inode)
     }
 
-    fn put_attributes(
+    pub(crate) fn put_attributes(
         &mut self,
         number: u32,
         inode: &mut Inode,

@@ -623,7 +623,7 @@ impl Superblock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::{vec, vec::Vec};
+    use alloc::{string::ToString, vec, vec::Vec};
 
     #[test]
     fn a_descriptor_is_the_bytes_that_linux_writes() {

@@ -1,18 +1,21 @@
 //! ext4 beside the real kernel: each reads, and recovers, what the other left.
 
 use super::journaled_kernel::{EXT4, Left, WORK, used_with};
-use crate::common::{assert_clean, made_by_mke2fs, manifest, mount, needs_recovery};
+use crate::common::{
+    NOW, assert_clean, made_by_mke2fs, manifest, mkdir, mount, needs_recovery, put,
+};
 use nandlab_ext::{Ext, Mode, Options};
 use nandlab_oracle::manifest::differences;
 use nandlab_testkit::kernel::{BothWays, EDIT, Volumes, listed, plant};
-use nandlab_vfs::FileSystem;
 use nandlab_vfs::model::Rules;
+use nandlab_vfs::{FileSystem, Ino, Rename, SetAttr};
 
 /// Random calls on each volume.
 const CALLS: u64 = 20_000;
 
 /// Names of volumes, and what mke2fs gets for them.
-const VOLUMES: [(&str, &[&str]); 6] = [
+const VOLUMES: [(&str, &[&str]); 7] = [
+    ("inline", &["-t", "ext4", "-b", "1024", "-O", "inline_data"]),
     ("small", &["-t", "ext4", "-b", "1024"]),
     ("large", &["-t", "ext4", "-b", "4096"]),
     (
@@ -114,9 +117,9 @@ fn the_kernel_reads_an_ext4_that_we_used_and_recovers_what_we_left_in_its_journa
 #[test]
 fn we_recover_what_the_kernel_left_of_ext4_when_it_was_killed() {
     let volumes_left = [
-        ("ordered", VOLUMES[0]),
-        ("journal", VOLUMES[4]),
-        ("writeback", VOLUMES[2]),
+        ("ordered", VOLUMES[1]),
+        ("journal", VOLUMES[5]),
+        ("writeback", VOLUMES[3]),
     ];
     let mut volumes = Volumes::new(WORK);
     for (mode, (name, options)) in volumes_left {
@@ -176,7 +179,7 @@ const FEATURES: &str = r#"
 
 #[test]
 fn we_see_inline_data_unwritten_extents_and_deep_trees_of_the_kernel() {
-    let cases: [(&str, &[&str]); 3] = [
+    let cases: [(&str, &[&str]); 4] = [
         (
             "inline",
             &["-t", "ext4", "-b", "1024", "-O", "inline_data,ea_inode"],
@@ -192,6 +195,10 @@ fn we_see_inline_data_unwritten_extents_and_deep_trees_of_the_kernel() {
                 "inline_data,^metadata_csum",
             ],
         ),
+        (
+            "inline-summed",
+            &["-t", "ext4", "-b", "1024", "-O", "inline_data"],
+        ),
         ("extents", &["-t", "ext4", "-b", "1024"]),
     ];
     let mut volumes = Volumes::new(FEATURES);
@@ -202,15 +209,65 @@ fn we_see_inline_data_unwritten_extents_and_deep_trees_of_the_kernel() {
         });
     }
     let report = volumes.boot();
+    volumes.shell(EXT4);
+    let mut edited = Vec::new();
     for (name, _) in cases {
         let mut disk = volumes.load(name);
         assert_clean(&mut disk, name);
         let mut ext = mount(&mut disk);
-        assert_eq!(ext.is_read_only(), name != "extents");
+        assert_eq!(ext.is_read_only(), name == "inline");
         assert_eq!(
             differences(&report.manifests[name], &manifest(&mut ext)),
             "",
             "{name}"
         );
+        if !ext.is_read_only() {
+            edit(&mut ext);
+            ext.unmount().unwrap();
+            drop(ext);
+            assert_clean(&mut disk, &format!("{name}, edited"));
+            edited.push((name, manifest(&mut mount(&mut disk))));
+            volumes.add_listed(name, &mut disk, "ext4");
+        }
     }
+    let report = volumes.boot();
+    for (name, ours) in edited {
+        let theirs = &report.manifests[name];
+        assert_eq!(differences(&ours, theirs), "", "{name}, edited");
+    }
+}
+
+/// Changes what lies in inodes: files grow and shrink, names come, go and move.
+fn edit(ext: &mut dyn FileSystem) {
+    let find = |ext: &mut dyn FileSystem, path: &str| {
+        nandlab_vfs::path::resolve(ext, path.as_bytes())
+            .unwrap()
+            .ino
+    };
+    let small = find(ext, "/small");
+    for (length, bytes) in [(1, 5u64), (40, 60), (59, 4), (60, 600), (61, 3), (140, 170)] {
+        let file = find(ext, &format!("/small/bytes-{length}"));
+        match bytes % 2 {
+            0 => _ = ext.write(file, bytes, b"more of it", NOW).unwrap(),
+            _ => {
+                let size = SetAttr {
+                    size: Some(bytes),
+                    ..SetAttr::default()
+                };
+                ext.setattr(file, &size, NOW).unwrap();
+            }
+        }
+    }
+    let dir = find(ext, "/small/dir");
+    ext.rename((dir, b"name-4"), (small, b"moved"), Rename::Replace, NOW)
+        .unwrap();
+    ext.rename((dir, b"below"), (Ino::ROOT, b"below"), Rename::Replace, NOW)
+        .unwrap();
+    put(ext, dir, "one more name", b"contents");
+    let below = find(ext, "/below");
+    mkdir(ext, below, "inner");
+    ext.unlink(dir, b"name-2", NOW).unwrap();
+    ext.unlink(small, b"link-40", NOW).unwrap();
+    ext.unlink(small, b"link-100", NOW).unwrap();
+    ext.unlink(small, b"bytes-100", NOW).unwrap();
 }
