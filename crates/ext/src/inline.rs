@@ -9,7 +9,7 @@ use crate::{
     Ext, ExtError,
     cache::Class,
     dir::{Found, Record, put_record, put_tail, record},
-    extents,
+    extent_nodes,
     format::{flags, le32},
     inode::{Inode, ROOT_BYTES},
 };
@@ -119,7 +119,7 @@ impl<D: BlockDevice> Ext<D> {
         inode.block = [0; 15];
         if self.store.layout.has_extents() {
             inode.flags |= flags::EXTENTS;
-            inode.block = extents::empty_root();
+            inode.block = extent_nodes::empty_root();
         }
         let is_dir = inode.is_dir();
         if is_dir || !bytes.is_empty() {

@@ -7,7 +7,7 @@
 use crate::{
     Ext, ExtError,
     cache::Class,
-    extents,
+    extent_nodes,
     format::{INODE_OLD, Layout, flags, incompat, le16, le32, put16, put32, ro_compat},
     time,
 };
@@ -99,7 +99,7 @@ impl Inode {
             count: Count::of(0, layout),
             flags: if mapped { flags::EXTENTS } else { 0 },
             block: if mapped {
-                extents::empty_root()
+                extent_nodes::empty_root()
             } else {
                 [0; 15]
             },

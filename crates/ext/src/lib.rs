@@ -1,7 +1,7 @@
 //! ext2, ext3 and ext4 over a disk.
 //!
-//! *Promises.* [`Ext`] is a [`FileSystem`](nandlab_vfs::FileSystem) on volumes as Linux has them,
-//! with blocks of 1, 2 and 4 KiB, indexed directories, extents, checksums of metadata, and a
+//! *Promises.* [`Ext`] is a [`FileSystem`](nandlab_vfs::FileSystem) on volumes as Linux has them.
+//! Blocks have 1, 2 or 4 KiB; there are indexed directories, extents, checksums of metadata, and a
 //! journal in each of ext3's [modes](Mode); [`format`](mkfs::format) makes one, byte by byte as mke2fs; [`check`](Ext::check)
 //! finds what is wrong with one. Incompatible features that are not understood are refused by name,
 //! those that are read and not written make the mount read-only. A journal that must be
@@ -65,6 +65,7 @@
 
 extern crate alloc;
 
+mod bitmap_check;
 mod cache;
 mod calls;
 mod check;
@@ -72,7 +73,9 @@ mod commit;
 mod dir;
 mod disk;
 mod error;
+mod extent_nodes;
 mod extents;
+mod features;
 mod file;
 mod finding;
 mod format;
@@ -87,6 +90,7 @@ mod life;
 mod list;
 mod map;
 mod mkfs;
+mod mkfs_journal;
 mod mount;
 mod names;
 mod node;

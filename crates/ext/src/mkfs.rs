@@ -7,7 +7,7 @@
 
 use crate::{
     ExtError,
-    extents::{self, Extent},
+    extent_nodes::{self, Extent},
     format::{
         DIRECT, FLAG_SIGNED, INODE_OLD, JOURNAL_INODE, Layout, MAGIC, RESIZE_INODE, ROOT,
         STATE_CLEAN, SUPER_BYTES, desc, put16, put32, sb,
@@ -124,27 +124,27 @@ pub fn format<D: BlockDevice>(mut device: D, choices: &Format) -> Result<Layout,
     )
 }
 
-struct Maker<'a, D> {
-    device: &'a mut D,
-    layout: Layout,
-    choices: &'a Format,
+pub(crate) struct Maker<'a, D> {
+    pub(crate) device: &'a mut D,
+    pub(crate) layout: Layout,
+    pub(crate) choices: &'a Format,
     /// The last block that was taken for contents; 0 while there is none.
-    cursor: u32,
-    taken: Taken,
+    pub(crate) cursor: u32,
+    pub(crate) taken: Taken,
     /// Where bitmaps and tables lie.
-    groups: Vec<Group>,
-    flex: u32,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) flex: u32,
     ratio: u64,
 }
 
 impl<D: BlockDevice> Maker<'_, D> {
-    fn write(&mut self, block: u32, data: &[u8]) -> Result<(), FormatError> {
+    pub(crate) fn write(&mut self, block: u32, data: &[u8]) -> Result<(), FormatError> {
         Ok(self
             .device
             .write(Lba(u64::from(block) * self.ratio), data)?)
     }
 
-    fn zero(&mut self, block: u32, count: u32) -> Result<(), FormatError> {
+    pub(crate) fn zero(&mut self, block: u32, count: u32) -> Result<(), FormatError> {
         let each = (REQUEST_MAX / self.layout.size()) as u32;
         let zeros = vec![0; (count.min(each) * self.layout.block) as usize];
         for at in (0..count).step_by(each as usize) {
@@ -160,7 +160,7 @@ impl<D: BlockDevice> Maker<'_, D> {
     }
 
     /// The next block for contents: they are taken in order.
-    fn take(&mut self) -> u32 {
+    pub(crate) fn take(&mut self) -> u32 {
         let next = self.taken.behind((self.cursor + 1).max(self.layout.first));
         self.taken.mark(next, 1);
         self.cursor = next;
@@ -168,7 +168,7 @@ impl<D: BlockDevice> Maker<'_, D> {
     }
 
     /// Blocks of a group that nothing has taken.
-    fn free_in(&self, group: u32) -> u32 {
+    pub(crate) fn free_in(&self, group: u32) -> u32 {
         let start = self.layout.group_start(group);
         let count = self.layout.group_blocks(group);
         count - self.taken.count(start, start + count)
@@ -217,7 +217,7 @@ impl<D: BlockDevice> Maker<'_, D> {
         Ok(())
     }
 
-    fn inode(&self, kind: FileType, mode: u16) -> Inode {
+    pub(crate) fn inode(&self, kind: FileType, mode: u16) -> Inode {
         let now = Time::new(self.choices.now.secs);
         Inode {
             btime: (self.layout.inode_size > INODE_OLD).then_some(now),
@@ -225,7 +225,7 @@ impl<D: BlockDevice> Maker<'_, D> {
         }
     }
 
-    fn units(&self, blocks: u32) -> u64 {
+    pub(crate) fn units(&self, blocks: u32) -> u64 {
         u64::from(blocks) * u64::from(self.layout.block / 512)
     }
 
@@ -254,16 +254,20 @@ impl<D: BlockDevice> Maker<'_, D> {
 
     /// Gives an inode its blocks, which follow each other as far as runs say: first block and
     /// count.
-    fn map(&mut self, inode: &mut Inode, runs: &[(u32, u32)]) -> Result<u32, FormatError> {
+    pub(crate) fn map(
+        &mut self,
+        inode: &mut Inode,
+        runs: &[(u32, u32)],
+    ) -> Result<u32, FormatError> {
         let mut root = inode.root();
-        let extents: Vec<Extent> = extents::of_runs(runs);
-        if extents::put_leaf(&mut root, &extents) {
+        let extents: Vec<Extent> = extent_nodes::of_runs(runs);
+        if extent_nodes::put_leaf(&mut root, &extents) {
             inode.set_root(&root);
             return Ok(0);
         }
         let place = self.take();
         let mut leaf = vec![0; self.layout.size()];
-        if !extents::put_leaf(&mut leaf, &extents) {
+        if !extent_nodes::put_leaf(&mut leaf, &extents) {
             return Err(FormatError::Size {
                 bytes: self.device.geometry().bytes(),
                 why: "the journal lies in too many pieces",
@@ -275,7 +279,7 @@ impl<D: BlockDevice> Maker<'_, D> {
             put32(&mut leaf, at, value);
         }
         self.write(place, &leaf)?;
-        extents::put_index(&mut root, place);
+        extent_nodes::put_index(&mut root, place);
         inode.set_root(&root);
         Ok(1)
     }
@@ -353,136 +357,6 @@ impl<D: BlockDevice> Maker<'_, D> {
         inode.block[13] = block;
         inode.units = self.units(1 + layout.reserved_gdt * (1 + copies.len() as u32));
         Ok(inode)
-    }
-
-    /// The journal: empty, its blocks in a row as far as groups let them.
-    fn make_journal(&mut self, count: u32) -> Result<Inode, FormatError> {
-        let pointers = self.layout.pointers();
-        let mut inode = self.inode(FileType::File, 0o600);
-        inode.size = u64::from(count) * u64::from(self.layout.block);
-        if inode.has_extents() {
-            return self.make_mapped_journal(inode, count);
-        }
-        // Blocks of block pointers that are being filled, by level, from 1: where they lie and what
-        // they hold.
-        let mut open: [Option<(u32, Vec<u8>)>; 4] = Default::default();
-        let mut taken = 0;
-        for index in 0..count {
-            let (slots, levels) = crate::map::slots(index, pointers);
-            for level in 0..=levels {
-                let begins = slots[level + 1..=levels].iter().all(|slot| *slot == 0);
-                if !begins {
-                    continue;
-                }
-                let block = self.take();
-                taken += 1;
-                match level {
-                    0 => inode.block[slots[0] as usize] = block,
-                    _ => put32(
-                        &mut open[level]
-                            .as_mut()
-                            .map_or(&mut Vec::new(), |(_, bytes)| bytes)[..],
-                        slots[level] as usize * 4,
-                        block,
-                    ),
-                }
-                if level < levels {
-                    if let Some((place, bytes)) =
-                        open[level + 1].replace((block, vec![0; self.layout.size()]))
-                    {
-                        self.write(place, &bytes)?;
-                    }
-                } else {
-                    self.zero(block, 1)?;
-                }
-            }
-            if index == 0 {
-                let first = self.journal_superblock(count);
-                self.write(self.cursor, &first)?;
-            }
-        }
-        for (place, bytes) in open.into_iter().flatten() {
-            self.write(place, &bytes)?;
-        }
-        inode.units = self.units(taken);
-        Ok(inode)
-    }
-
-    /// The same in extents, from the middle of the volume on.
-    fn make_mapped_journal(&mut self, mut inode: Inode, count: u32) -> Result<Inode, FormatError> {
-        let mut runs = Vec::new();
-        let mut left = count;
-        let mut at = self
-            .layout
-            .group_start(self.journal_group())
-            .max(self.layout.first);
-        while left > 0 {
-            let Some(first) = self.taken.free(at, self.layout.blocks, 1) else {
-                let first = self.layout.first;
-                if at == first {
-                    let why = "no space for the journal";
-                    let bytes = self.device.geometry().bytes();
-                    return Err(FormatError::Size { bytes, why });
-                }
-                at = first;
-                continue;
-            };
-            let end = self.taken.next(first).min(self.layout.blocks);
-            let run = left.min(end - first);
-            self.taken.mark(first, run);
-            self.zero(first, run)?;
-            runs.push((first, run));
-            (left, at) = (left - run, first + run);
-        }
-        let superblock = self.journal_superblock(count);
-        if let Some((first, _)) = runs.first() {
-            self.write(*first, &superblock)?;
-        }
-        let nodes = self.map(&mut inode, &runs)?;
-        inode.units = self.units(count + nodes);
-        Ok(inode)
-    }
-
-    /// The group where mke2fs puts a journal: in the middle, where most is free.
-    fn journal_group(&self) -> u32 {
-        let layout = &self.layout;
-        let middle = (layout.blocks - layout.first) / 2;
-        let group = layout.group_of(middle.max(layout.first)).0;
-        let start = match group > self.flex {
-            false => group.saturating_sub(1),
-            true => {
-                let first = group / self.flex * self.flex;
-                let free = (first..layout.groups).find(|group| self.free_in(*group) > 0);
-                free.unwrap_or(0)
-            }
-        };
-        let end = (group + 1).min(layout.groups - 1);
-        let mut best = start;
-        for group in start + 1..=end {
-            if self.free_in(group) > self.free_in(best) {
-                best = group;
-            }
-        }
-        best
-    }
-
-    /// A journal's first block: version 2, nothing in it (Linux `include/linux/jbd.h`).
-    fn journal_superblock(&self, count: u32) -> Vec<u8> {
-        let mut bytes = vec![0; self.layout.size()];
-        let words = [
-            (0, 0xC03B_3998),
-            (4, 4),
-            (12, self.layout.block),
-            (16, count),
-            (20, 1),
-            (24, 1),
-            (64, 1),
-        ];
-        words.iter().for_each(|(at, word): &(usize, u32)| {
-            bytes[*at..*at + 4].copy_from_slice(&word.to_be_bytes())
-        });
-        bytes[48..64].copy_from_slice(&self.choices.uuid);
-        bytes
     }
 
     fn inodes_used(group: u32) -> u32 {

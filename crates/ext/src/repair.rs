@@ -94,7 +94,8 @@ impl<D: BlockDevice> Ext<D> {
         let layout = self.store.layout;
         let size = layout.size() as u64;
         for patch in patches {
-            let (block, at) = ((patch.at / size) as u32, (patch.at % size) as usize);
+            let block = (patch.at / size) as u32;
+            let at = (patch.at % size) as usize;
             self.note_change(block, at)?;
             self.store.edit(block, Class::Counts)?[at..at + patch.bytes.len()]
                 .copy_from_slice(&patch.bytes);

@@ -12,15 +12,16 @@ pub(crate) struct Taken(BTreeMap<u32, u32>);
 
 impl Taken {
     pub fn mark(&mut self, first: u32, count: u32) {
-        let (mut start, mut end) = (first, first + count);
+        let mut start = first;
+        let mut end = first + count;
         if let Some((before, behind)) = self.0.range(..=first).next_back()
             && *behind >= first
         {
             (start, end) = (*before, end.max(*behind));
         }
         while let Some((next, behind)) = self.0.range(start..=end).next() {
-            let (next, behind) = (*next, *behind);
-            end = end.max(behind);
+            let next = *next;
+            end = end.max(*behind);
             self.0.remove(&next);
         }
         self.0.insert(start, end);

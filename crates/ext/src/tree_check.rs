@@ -3,7 +3,7 @@
 //! *Promises.* Every node is visited once, and no deeper than trees are; nothing is written. *Knows
 //! nothing of* other inodes but through the walk's marks.
 
-use crate::{Ext, ExtError, check::Walk, extents::Extent, finding::Finding, inode::Inode};
+use crate::{Ext, ExtError, check::Walk, extent_nodes::Extent, finding::Finding, inode::Inode};
 use alloc::vec::Vec;
 use nandlab_block::BlockDevice;
 
@@ -121,7 +121,8 @@ impl<D: BlockDevice> Ext<D> {
         }
         let last = extent.start.checked_add(extent.count - 1);
         if last.is_none_or(|last| last >= self.store.layout.blocks) {
-            let (inode, block) = (number, last.unwrap_or(extent.start));
+            let block = last.unwrap_or(extent.start);
+            let inode = number;
             walk.report.add(Finding::Stray { inode, block });
             return;
         }

@@ -7,9 +7,9 @@
 use crate::{
     JournalError, Map, Recovery, Tid,
     blocks::Blocks,
-    format::Superblock,
     recover::recover,
     ring::Ring,
+    superblock::Superblock,
     transaction::{Committing, Finished, Running, State},
 };
 use alloc::{

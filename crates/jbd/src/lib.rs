@@ -47,7 +47,7 @@
 //!
 //! | module | its one idea |
 //! |---|---|
-//! | `format` | which bit lies where |
+//! | `format`, `superblock` | which bit lies where |
 //! | `map`, `blocks` | where the journal lies, requests of neighbours |
 //! | `ring` | free space in the log |
 //! | `transaction`, `handle` | what a transaction holds, and how it comes to hold it |
@@ -72,14 +72,16 @@ mod recover;
 mod remap;
 mod ring;
 mod sum;
+mod superblock;
 mod transaction;
 
 pub use error::JournalError;
-pub use format::{MAGIC, Tid, check_superblock};
+pub use format::{MAGIC, Tid};
 pub use journal::{
     BLOCKS_MIN, COMMIT_INTERVAL, Checkpoint, Journal, LINUX_BLOCKS_MIN, Options, Tally, create,
 };
 pub use map::Map;
 pub use recover::Recovery;
 pub use sum::crc32c;
+pub use superblock::check_superblock;
 pub use transaction::{Handle, State};

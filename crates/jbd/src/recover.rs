@@ -9,8 +9,9 @@
 use crate::{
     Checkpoint, JournalError, Options, Tid,
     blocks::Blocks,
-    format::{self, Sums, Superblock, kind},
+    format::{self, Sums, kind},
     ring::Ring,
+    superblock::Superblock,
 };
 use alloc::{collections::BTreeMap, vec, vec::Vec};
 use nandlab_block::{BlockDevice, BlockError};
