@@ -1,6 +1,6 @@
 //! Compares bitmaps and counts with what the walk of a check found in use.
 //!
-//! *Promises.* Nothing is written. *Knows nothing of* inodes but their kinds.
+//! *Promises* to write nothing. *Knows nothing of* inodes but their kinds.
 
 use crate::{
     Ext, ExtError,

@@ -442,7 +442,7 @@ impl<D: BlockDevice> Ext<D> {
         };
         let (block, _) = self.inode_place(dir);
         let parent = self.inline_parent(dir, inode).record;
-        // Neither is stored, both count as links.
+        // The inode stores neither, both count as links.
         for implied in [dir, parent.inode] {
             if let Some(seen) = walk.seen.get_mut(implied as usize) {
                 seen.names = seen.names.saturating_add(1);

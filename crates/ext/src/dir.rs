@@ -200,13 +200,13 @@ impl<D: BlockDevice> Ext<D> {
         self.store.layout.size() - tail
     }
 
-    /// A block of a directory, to be changed.
+    /// A block of a directory, for a change.
     pub(crate) fn edit_names(&mut self, dir: u32, block: u32) -> Result<&mut [u8], ExtError> {
         let sum = self.dir_sum(dir)?;
         self.store.edit_of(block, Class::Directory, sum)
     }
 
-    /// A block just taken for a directory: zeros, to be filled.
+    /// A new block of a directory: zeros.
     pub(crate) fn fresh_names(&mut self, dir: u32, block: u32) -> Result<&mut [u8], ExtError> {
         let sum = self.dir_sum(dir)?;
         self.store.fresh_of(block, Class::Directory, sum)

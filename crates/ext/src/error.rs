@@ -107,7 +107,7 @@ pub enum ExtError {
 }
 
 impl ExtError {
-    /// Whether an inode or a block of metadata is damaged: others may be sound.
+    /// Whether an inode or a block of metadata has damage: others may be sound.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(
             self,

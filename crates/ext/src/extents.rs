@@ -1,8 +1,8 @@
 //! Extents: which run of blocks of the volume holds which run of an inode's blocks, in a tree whose
 //! root lies in the inode (Linux `fs/ext4/ext4_extents.h`, `extents.c`).
 //!
-//! *Promises.* A node that makes no sense is an error and is not followed. Blocks that are needed
-//! are there before the first is taken, or nothing is taken. No change leaves a node empty below
+//! *Promises.* A node that makes no sense is an error and leads nowhere. A change that lacks blocks
+//! takes none. No change leaves a node empty below
 //! the root, or a key in an index that is not the first key below. *Knows nothing of* what the
 //! blocks hold.
 
@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 use nandlab_block::BlockDevice;
 use nandlab_vfs::Errno;
 
-/// Blocks of one extent that are given back before the tree may be committed.
+/// Blocks of one extent that go back before the journal may commit the tree.
 const FREE_STEP: u32 = 256;
 
 /// A node on the way to an extent.
@@ -29,7 +29,7 @@ const FREE_STEP: u32 = 256;
 struct Step {
     /// Where the node lies; none for the root.
     block: Option<u32>,
-    /// How many of its keys are not behind the block that is looked for.
+    /// How many of its keys are not behind the block that the path leads to.
     before: usize,
     entries: usize,
     max: usize,
@@ -100,7 +100,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// The extent that holds a block of an inode, if there is one, and the next block behind that
-    /// may be held by another.
+    /// may lie in another.
     fn extent_at(
         &mut self,
         number: u32,
@@ -238,7 +238,7 @@ impl<D: BlockDevice> Ext<D> {
         Ok((block, true))
     }
 
-    /// A caller that writes once puts the inode when all is mapped.
+    /// A caller that writes once puts the inode at its end.
     fn put_mapped(&mut self, number: u32, inode: &Inode) -> Result<(), ExtError> {
         match self.options.once {
             true => Ok(()),
@@ -340,7 +340,7 @@ impl<D: BlockDevice> Ext<D> {
         self.insert_entry(number, inode, path, new)
     }
 
-    /// Adds an entry to a leaf, which is split if it is full, as are the nodes above.
+    /// Adds an entry to a leaf. Splits the leaf if it is full, and full nodes above it.
     fn insert_entry(
         &mut self,
         number: u32,
@@ -358,7 +358,7 @@ impl<D: BlockDevice> Ext<D> {
         let mut entry = new.bytes();
         let mut depth = 0;
         while let Some(step) = path.pop() {
-            // Behind the entry that leads to the node that was split.
+            // Behind the entry that leads to the old half.
             let at = if depth == 0 {
                 step.before
             } else {
@@ -421,7 +421,7 @@ impl<D: BlockDevice> Ext<D> {
         let block = self.allocate_block(self.inode_goal(number))?;
         inode.units += u64::from(self.store.layout.block / 512);
         let sum = self.extent_sum(number, inode.generation);
-        // Nothing is there to be verified.
+        // A new block has nothing to verify.
         self.store.fresh(block, Class::Inode)?;
         let bytes = self.store.edit_of(block, Class::Inode, sum)?;
         put_header(bytes, entries.len() / ENTRY, depth);

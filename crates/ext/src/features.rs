@@ -1,4 +1,4 @@
-//! The features of a volume by bit and name: what is read, and what is written.
+//! The features of a volume by bit and name, and which of them nandlab reads and writes.
 
 use crate::format::Layout;
 use alloc::{format, string::String, vec::Vec};
@@ -11,7 +11,7 @@ pub(crate) mod compat {
     pub const DIR_INDEX: u32 = 0x20;
     /// Copies of superblock and descriptors lie in two groups only, which the superblock names.
     pub const SPARSE_SUPER2: u32 = 0x200;
-    /// Inodes without names are listed in a file.
+    /// A file lists inodes without names.
     pub const ORPHAN_FILE: u32 = 0x1000;
 }
 
@@ -37,7 +37,7 @@ pub(crate) mod incompat {
     pub const INLINE_DATA: u32 = 0x8000;
     /// What is understood here.
     pub const KNOWN: u32 = WRITTEN | EA_INODE;
-    /// The part of it that is written, too.
+    /// The features with which a volume can change, too.
     pub const WRITTEN: u32 = FILETYPE
         | RECOVER
         | META_BG
@@ -72,9 +72,9 @@ pub(crate) mod ro_compat {
     pub const LARGE_FILE: u32 = 0x2;
     /// `i_blocks` has 48 bits, and may count blocks.
     pub const HUGE_FILE: u32 = 0x8;
-    /// Descriptors have checksums, and tables that were never written are marked.
+    /// Descriptors have checksums, and marks of unwritten tables.
     pub const GDT_CSUM: u32 = 0x10;
-    /// Directories with more links than can be counted say 1.
+    /// Directories with more links than the field counts say 1.
     pub const DIR_NLINK: u32 = 0x20;
     pub const EXTRA_ISIZE: u32 = 0x40;
     /// A bit of the block bitmap stands for several blocks.
@@ -91,7 +91,7 @@ pub(crate) mod ro_compat {
         | EXTRA_ISIZE
         | METADATA_CSUM
         | ORPHAN_PRESENT;
-    /// What is read here and not written: quota, bigalloc, project, verity.
+    /// Readable, with nothing for a writer: quota, bigalloc, project, verity.
     pub const READ: u32 = 0x100 | BIGALLOC | 0x2000 | 0x8000;
     /// The others that Linux has, all of ext4.
     pub const NAMES: &[(u32, &str)] = &[

@@ -130,7 +130,7 @@ pub(crate) mod flags {
     pub const INDEX: u32 = 0x1000;
     /// `i_blocks` counts blocks of the volume.
     pub const HUGE: u32 = 0x4_0000;
-    /// The inode's blocks are mapped by extents.
+    /// Extents map the inode's blocks.
     pub const EXTENTS: u32 = 0x8_0000;
     /// The inode holds the value of an attribute.
     pub const VALUE: u32 = 0x20_0000;
@@ -432,7 +432,7 @@ impl Layout {
         self.block / 4
     }
 
-    /// Whether new inodes are mapped by extents.
+    /// Whether new inodes have extents.
     pub(crate) fn has_extents(&self) -> bool {
         self.incompat & incompat::EXTENTS != 0
     }

@@ -272,7 +272,7 @@ impl<D: BlockDevice> Ext<D> {
         Ok(block)
     }
 
-    /// The bitmap of a group in which nothing is taken but metadata.
+    /// The bitmap of a group that holds metadata only.
     fn unwritten_bitmap(&self, group: u32, map: Map) -> Vec<u8> {
         let layout = &self.store.layout;
         let mut bytes = alloc::vec![0u8; layout.size()];

@@ -1,7 +1,7 @@
 //! The block that guards a volume against a second mount (`mmp`).
 //!
 //! *Promises.* A volume that another host may be using is not written. An image file has no second
-//! host that writes while this one waits, so nothing waits here. Nothing is written to the block:
+//! host that writes while this one waits, so nothing waits here. The block stays as it is:
 //! the caller has the image locked.
 
 use crate::{
@@ -40,7 +40,10 @@ pub(crate) fn check<D: BlockDevice>(store: &mut Store<D>) -> Result<(), ExtError
             expected: "a block of the volume",
         });
     }
-    let bytes = store.block(block)?;
+    judge(&layout, block, store.block(block)?)
+}
+
+fn judge(layout: &Layout, block: u32, bytes: &[u8]) -> Result<(), ExtError> {
     let wrong = |offset: usize, field, expected| ExtError::Block {
         block,
         offset: offset as u32,

@@ -123,7 +123,7 @@ impl<D: BlockDevice> Ext<D> {
         }
         let is_dir = inode.is_dir();
         if is_dir || !bytes.is_empty() {
-            // Nothing was changed where no block is free.
+            // Without a free block the inode stays as it is.
             let (block, _) = self.map(number, &mut inode, 0, 0)?;
             if is_dir {
                 self.spill_names((number, &mut inode), parent, block, &names)?;

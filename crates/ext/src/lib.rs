@@ -54,7 +54,7 @@
 //!   two blocks of a directory whose index was growing; blocks and inodes that nothing uses; blocks
 //!   behind a file's length; counts.
 //!
-//! An ext4 has less: a cut can lose extents of a file whose tree was being split.
+//! An ext4 has less: a cut within the split of a tree can lose extents of its file.
 //!
 //! That holds where the device writes blocks whole; a block of names torn between sectors is beyond
 //! what ext2 can repair. With [`Options::barriers`] off the order is the same, but only the end of

@@ -415,12 +415,21 @@ impl<D: BlockDevice> Maker<'_, D> {
         self.bits([0..used, padding].into_iter())
     }
 
-    /// A block in which these bits are set.
+    /// A block with these bits set.
     fn bits(&self, runs: impl Iterator<Item = Range<u32>>) -> Vec<u8> {
         let mut bytes = vec![0u8; self.layout.size()];
         runs.flatten()
             .for_each(|at| bytes[at as usize / 8] |= 1 << (at % 8));
         bytes
+    }
+
+    /// Gives the first inodes their checksums, used or not.
+    fn seal_inodes(&self, bytes: &mut [u8]) {
+        let size = self.layout.inode_size as usize;
+        let slots = (1..=11).zip(bytes.chunks_exact_mut(size));
+        for (number, slot) in slots.filter(|_| self.layout.has_sums()) {
+            sum::put_inode(self.layout.inode_seed(number, 0), slot);
+        }
     }
 
     fn put_inodes(&mut self, inodes: &[(u32, Inode, bool)]) -> Result<(), FormatError> {
@@ -445,11 +454,7 @@ impl<D: BlockDevice> Maker<'_, D> {
             };
             inode.put(slot);
         }
-        if layout.has_sums() {
-            for (number, slot) in (1..=11).zip(bytes.chunks_exact_mut(size)) {
-                sum::put_inode(layout.inode_seed(number, 0), slot);
-            }
-        }
+        self.seal_inodes(&mut bytes);
         self.write(self.groups[0].table, &bytes)
     }
 

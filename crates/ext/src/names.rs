@@ -81,7 +81,7 @@ impl<D: BlockDevice> Ext<D> {
     fn touch_dir(&mut self, dir: u32, links: i32) -> Result<(), ExtError> {
         let mut inode = self.inode(dir)?;
         inode.touch(self.store.now);
-        // One link means more than can be counted.
+        // One link means more than the field counts.
         let uncounted = self.has_uncounted_links(&inode);
         if !(uncounted && inode.links == 1) {
             inode.links = inode.links.saturating_add_signed(links as i16);

@@ -1,7 +1,7 @@
 //! The file of orphans (`orphan_file`, Linux `fs/ext4/orphan.c`): slots with the numbers of inodes,
 //! beside the list.
 //!
-//! *Promises.* A slot is cleared in the transaction that ends its inode. This mount puts no inode
+//! *Promises.* The transaction that ends an inode clears its slot. This mount puts no inode
 //! into a slot: the list is enough.
 
 use crate::{
@@ -10,6 +10,7 @@ use crate::{
     check::Walk,
     format::{compat, le32, put32, sb},
     groups::Map,
+    inode::Inode,
     sum::{ORPHAN_MAGIC, Sum},
 };
 use alloc::vec::Vec;
@@ -19,7 +20,7 @@ use nandlab_block::BlockDevice;
 const TAIL: usize = 8;
 
 impl<D: BlockDevice> Ext<D> {
-    /// The blocks of the file, with how they are summed.
+    /// The blocks of the file, with the kind of their checksum.
     fn orphan_blocks(&mut self) -> Result<(Vec<u32>, Option<Sum>), ExtError> {
         if !self.store.layout.has(compat::ORPHAN_FILE) {
             return Ok((Vec::new(), None));
@@ -35,10 +36,17 @@ impl<D: BlockDevice> Ext<D> {
             });
         }
         let inode = self.inode(number)?;
+        let blocks = self.blocks_of_orphans(number, &inode)?;
+        let seed = layout.inode_seed(number, inode.generation);
+        Ok((blocks, layout.has_sums().then_some(Sum::Orphans(seed))))
+    }
+
+    fn blocks_of_orphans(&mut self, number: u32, inode: &Inode) -> Result<Vec<u32>, ExtError> {
+        let layout = self.store.layout;
         let count = (inode.size / u64::from(layout.block)).min(layout.blocks.into()) as u32;
         let mut blocks = Vec::new();
         for index in 0..count {
-            match self.mapped(number, &inode, index, 1)?.block {
+            match self.mapped(number, inode, index, 1)?.block {
                 0 => {
                     return Err(ExtError::Inode {
                         inode: number,
@@ -50,8 +58,7 @@ impl<D: BlockDevice> Ext<D> {
                 block => blocks.push(block),
             }
         }
-        let seed = layout.inode_seed(number, inode.generation);
-        Ok((blocks, layout.has_sums().then_some(Sum::Orphans(seed))))
+        Ok(blocks)
     }
 
     fn check_orphan_block(&mut self, block: u32, sum: Option<Sum>) -> Result<(), ExtError> {
@@ -105,7 +112,7 @@ impl<D: BlockDevice> Ext<D> {
     pub(crate) fn check_orphan_file(&mut self, walk: &mut Walk) -> Result<(), ExtError> {
         let (blocks, sum) = match self.orphan_blocks() {
             Err(error) if error.is_damage() => return Self::unreadable(walk, 0, Err(error)),
-            // The fields of the superblock were judged before.
+            // The check of the superblock has that.
             Err(ExtError::Super { .. }) => return Ok(()),
             found => found?,
         };

@@ -106,14 +106,31 @@ impl<D: BlockDevice> Ext<D> {
             }
         }
         self.seal()?;
-        let mut sealed = Vec::new();
+        self.take_dirty()
+    }
+
+    /// All dirty metadata as patches; this mount forgets it.
+    fn take_dirty(&mut self) -> Result<Vec<Patch>, ExtError> {
+        let mut taken = Vec::new();
         for block in self.store.cache.metadata() {
-            let at = u64::from(block) * size;
+            let at = self.at(block, 0);
             let bytes = self.store.block(block)?.to_vec();
-            sealed.push(Patch { at, bytes });
+            taken.push(Patch { at, bytes });
             self.store.cache.forget(block);
         }
-        Ok(sealed)
+        Ok(taken)
+    }
+
+    /// A group has a bitmap now, whatever it had before.
+    fn mark_written_bitmap(&mut self, group: u32, mark: u16) -> Result<(), ExtError> {
+        let (place, at) = self.store.layout.desc_place(group);
+        let own = &mut self.groups[group as usize];
+        own.flags &= !mark;
+        let flags = own.flags;
+        let bytes = self.store.edit(place, Class::Counts)?;
+        put16(bytes, at + desc::FLAGS, flags);
+        self.unsealed.groups.insert(group);
+        Ok(())
     }
 
     /// Remembers what of a block needs a new checksum: inodes, descriptors, bitmaps.
@@ -128,17 +145,11 @@ impl<D: BlockDevice> Ext<D> {
                 let inode = group * layout.inodes_per_group + within + 1;
                 self.unsealed.inodes.insert(inode);
             }
-            let marks = [
-                (own.block_bitmap, desc::BLOCK_UNINIT),
-                (own.inode_bitmap, desc::INODE_UNINIT),
-            ];
-            for (_, mark) in marks.into_iter().filter(|(bitmap, _)| *bitmap == block) {
-                let (place, at) = layout.desc_place(group);
-                let flags = own.flags & !mark;
-                self.groups[group as usize].flags = flags;
-                let bytes = self.store.edit(place, Class::Counts)?;
-                put16(bytes, at + desc::FLAGS, flags);
-                self.unsealed.groups.insert(group);
+            if block == own.block_bitmap {
+                self.mark_written_bitmap(group, desc::BLOCK_UNINIT)?;
+            }
+            if block == own.inode_bitmap {
+                self.mark_written_bitmap(group, desc::INODE_UNINIT)?;
             }
             let (place, begin) = layout.desc_place(group);
             if place == block && (begin..begin + layout.desc as usize).contains(&at) {

@@ -1,5 +1,4 @@
-//! Checksums are brought up to date before changes go to the medium, and verified when inodes are
-//! read.
+//! Brings checksums up to date before changes go to the medium, and verifies those of inodes.
 //!
 //! *Promises.* [`seal`](Ext::seal) leaves no structure with a checksum of earlier bytes; it changes
 //! only blocks that are dirty already. *Knows nothing of* when blocks are written.
@@ -15,15 +14,15 @@ use crate::{
 use alloc::collections::BTreeSet;
 use nandlab_block::BlockDevice;
 
-/// Structures that were changed since their checksums were computed.
+/// Structures with a change that their checksums do not have.
 #[derive(Debug, Default)]
 pub(crate) struct Unsealed {
     pub inodes: BTreeSet<u32>,
-    /// Groups whose descriptor or bitmaps were changed.
+    /// Groups with a change of the descriptor or of a bitmap.
     pub groups: BTreeSet<u32>,
 }
 
-/// Inodes whose checksums were found right: a cache with one place for many numbers.
+/// Inodes with right checksums: a cache with one place for many numbers.
 #[derive(Debug)]
 pub(crate) struct Verified([u32; Self::PLACES]);
 
@@ -42,7 +41,7 @@ impl Verified {
 }
 
 impl<D: BlockDevice> Ext<D> {
-    /// Verifies an inode's checksum, if that may be needed.
+    /// Verifies an inode's checksum, unless the cache has the inode.
     pub(crate) fn verify_inode(&mut self, inode: u32) -> Result<(), ExtError> {
         let needed = self.store.verify && self.store.layout.has_sums();
         if !needed || *self.verified.place(inode) == inode || self.unsealed.inodes.contains(&inode)
@@ -74,7 +73,7 @@ impl<D: BlockDevice> Ext<D> {
         })
     }
 
-    /// How the blocks of a directory are summed; none on volumes without checksums.
+    /// The kind of checksum of a directory's blocks; none on volumes without checksums.
     pub(crate) fn dir_sum(&mut self, number: u32) -> Result<Option<Sum>, ExtError> {
         if !self.store.layout.has_sums() {
             return Ok(None);
@@ -91,12 +90,12 @@ impl<D: BlockDevice> Ext<D> {
             .then(|| Sum::Directory(layout.inode_seed(number, dir.generation)))
     }
 
-    /// How blocks of attributes are summed.
+    /// The kind of checksum of blocks of attributes.
     pub(crate) fn attribute_sum(&self) -> Option<Sum> {
         self.store.layout.has_sums().then_some(Sum::Attributes)
     }
 
-    /// How blocks of an inode's extents are summed.
+    /// The kind of checksum of blocks of an inode's extents.
     pub(crate) fn extent_sum(&self, number: u32, generation: u32) -> Option<Sum> {
         let layout = &self.store.layout;
         layout
@@ -128,19 +127,25 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
+    /// The checksum of a bitmap; none if there is none to be.
+    fn sum_of_bitmap(&mut self, group: u32, map: Map) -> Result<Option<u32>, ExtError> {
+        let layout = self.store.layout;
+        if !layout.has_sums() || self.groups[group as usize].is_unwritten(map) {
+            return Ok(None);
+        }
+        let bits = match map {
+            Map::Blocks => layout.per_group / layout.cluster,
+            Map::Inodes => layout.inodes_per_group,
+        };
+        Ok(Some(layout.bitmap_sum(self.bitmap(group, map)?.1, bits)))
+    }
+
     fn seal_group(&mut self, group: u32) -> Result<(), ExtError> {
         let layout = self.store.layout;
-        let own = self.groups[group as usize];
-        let bits = layout.per_group / layout.cluster;
-        let mut sums = [None; 2];
-        if layout.has_sums() && own.flags & desc::BLOCK_UNINIT == 0 {
-            let bytes = self.bitmap(group, Map::Blocks)?.1;
-            sums[0] = Some(layout.bitmap_sum(bytes, bits));
-        }
-        if layout.has_sums() && own.flags & desc::INODE_UNINIT == 0 {
-            let bytes = self.bitmap(group, Map::Inodes)?.1;
-            sums[1] = Some(layout.bitmap_sum(bytes, layout.inodes_per_group));
-        }
+        let sums = [
+            self.sum_of_bitmap(group, Map::Blocks)?,
+            self.sum_of_bitmap(group, Map::Inodes)?,
+        ];
         let (block, at) = layout.desc_place(group);
         let bytes = self.store.edit(block, Class::Counts)?;
         let bytes = &mut bytes[at..at + layout.desc as usize];

@@ -34,7 +34,7 @@ pub(crate) struct Store<D> {
     pub changed_since: Option<Time>,
     /// Something was written that no flush has followed.
     unflushed: bool,
-    /// Checksums are verified when blocks are read from the device.
+    /// Reads of the device verify checksums.
     pub verify: bool,
     /// Device sectors in a block.
     ratio: u64,
@@ -97,7 +97,7 @@ impl<D: BlockDevice> Store<D> {
         Ok(self.cache.get(block).unwrap_or_default())
     }
 
-    /// The same for a block with a checksum in it, which is verified when the device is read.
+    /// The same for a block with a checksum in it; a read of the device verifies it.
     pub fn block_of(&mut self, block: u32, sum: Option<Sum>) -> Result<&[u8], ExtError> {
         let Some(sum) = sum.filter(|_| self.verify && !self.cache.has(block)) else {
             return self.block(block);
@@ -134,7 +134,7 @@ impl<D: BlockDevice> Store<D> {
         }
     }
 
-    /// A block of metadata to be changed that holds a checksum.
+    /// A block of metadata that holds a checksum, for a change.
     pub fn edit_of(
         &mut self,
         block: u32,
@@ -175,7 +175,7 @@ impl<D: BlockDevice> Store<D> {
         self.seal_super()
     }
 
-    /// Brings the checksum of a superblock that was changed up to date.
+    /// Brings the checksum of a dirty superblock up to date.
     pub fn seal_super(&mut self) -> Result<(), ExtError> {
         let (block, _) = self.layout.super_place();
         if self.layout.has_sums() && self.cache.dirty(block).is_some() {

@@ -149,13 +149,17 @@ fn pairs(bytes: &[u8]) -> Option<usize> {
     }
 }
 
+fn of_leaf(seed: u32, bytes: &[u8]) -> Option<(usize, u32)> {
+    let at = bytes.len() - TAIL;
+    let is_tail = le32(bytes, at) == 0
+        && le16(bytes, at + 4) == TAIL as u16
+        && bytes[at + 6..at + 8] == [0, TAIL_KIND];
+    is_tail.then(|| (at + 8, crc32c(seed, &bytes[..at])))
+}
+
 fn of_names(seed: u32, bytes: &[u8]) -> Option<(usize, u32)> {
     let Some(pairs) = pairs(bytes) else {
-        let at = bytes.len() - TAIL;
-        let is_tail = le32(bytes, at) == 0
-            && le16(bytes, at + 4) == TAIL as u16
-            && bytes[at + 6..at + 8] == [0, TAIL_KIND];
-        return is_tail.then(|| (at + 8, crc32c(seed, &bytes[..at])));
+        return of_leaf(seed, bytes);
     };
     let limit = usize::from(le16(bytes, pairs));
     let count = usize::from(le16(bytes, pairs + 2));

@@ -1,4 +1,4 @@
-//! Blocks of a volume that is being made which are taken, and where mke2fs looks for free ones
+//! The used blocks of a new volume, and where mke2fs looks for free ones
 //! (e2fsprogs `lib/ext2fs/alloc_tables.c`).
 //!
 //! *Promises.* Memory is bounded by the runs of taken blocks. *Knows nothing of* what blocks hold.

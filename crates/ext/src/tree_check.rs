@@ -1,6 +1,6 @@
 //! Checks the tree of an inode's extents.
 //!
-//! *Promises.* Every node is visited once, and no deeper than trees are; nothing is written. *Knows
+//! *Promises* to visit every node once, no deeper than trees are, and to write nothing. *Knows
 //! nothing of* other inodes but through the walk's marks.
 
 use crate::{Ext, ExtError, check::Walk, extent_nodes::Extent, finding::Finding, inode::Inode};
@@ -11,9 +11,18 @@ use nandlab_block::BlockDevice;
 struct Tree {
     /// One behind the last block that an extent has.
     behind: u64,
-    /// One behind the last block that was written.
+    /// One behind the last written block.
     written: u64,
     blocks: u32,
+}
+
+impl Tree {
+    fn add(&mut self, extent: &Extent) {
+        self.behind = self.behind.max(extent.end());
+        if extent.written {
+            self.written = self.written.max(extent.end());
+        }
+    }
 }
 
 /// The entries of a node: of an index each key and child, of a leaf the extents.
@@ -129,10 +138,7 @@ impl<D: BlockDevice> Ext<D> {
         for block in extent.start..extent.start + extent.count {
             tree.blocks += u32::from(self.claim(walk, number, block));
         }
-        tree.behind = tree.behind.max(extent.end());
-        if extent.written {
-            tree.written = tree.written.max(extent.end());
-        }
+        tree.add(&extent);
     }
 
     /// Adds damage to the report, and passes other errors on.

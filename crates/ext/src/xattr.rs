@@ -312,20 +312,25 @@ impl<D: BlockDevice> Ext<D> {
         let mut value = vec![0; size];
         self.read_file(holder, 0, &mut value)?;
         attribute.sum = crc32c(layout.seed, &value);
+        attribute.value = value;
+        self.check_value_sum(holder, attribute.sum)
+    }
+
+    /// Compares the checksum of a value with the one in the inode that holds the value.
+    fn check_value_sum(&mut self, holder: u32, expected: u32) -> Result<(), ExtError> {
         // The time of access is no time here.
         let (block, at) = self.inode_place(holder);
         let found = le32(self.store.block(block)?, at + VALUE_SUM);
-        if found != attribute.sum {
-            return Err(ExtError::Checksum {
+        match found == expected {
+            true => Ok(()),
+            false => Err(ExtError::Checksum {
                 block,
                 offset: (at + VALUE_SUM) as u32,
                 what: "an attribute's value",
                 found,
-                expected: attribute.sum,
-            });
+                expected,
+            }),
         }
-        attribute.value = value;
-        Ok(())
     }
 
     /// All attributes but the one that holds contents.

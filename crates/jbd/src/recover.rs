@@ -139,7 +139,7 @@ fn walk<D: BlockDevice>(
         left -= 1;
         let sound = until.is_some() || form.is_sound(kind, &bytes);
         match kind {
-            // As if it had never been written.
+            // A torn one ends the log.
             kind::COMMIT if !sound => break,
             kind::COMMIT if until.is_none() => {
                 let time = format::commit_time(&bytes);
@@ -268,7 +268,7 @@ fn versions<D: BlockDevice>(
     Ok(versions)
 }
 
-/// The copies that are to be brought home have the checksums that their tags say.
+/// The copies that go home have the checksums of their tags.
 fn check_copies<D: BlockDevice>(
     blocks: &mut Blocks<D>,
     sb: &Superblock,
@@ -289,7 +289,7 @@ fn check_copies<D: BlockDevice>(
     Ok(())
 }
 
-/// Refuses a log behind which fast commits are to be replayed.
+/// Refuses a log that goes on with fast commits.
 fn check_fast<D: BlockDevice>(
     blocks: &mut Blocks<D>,
     sb: &Superblock,

@@ -41,7 +41,7 @@ const SUMS_V2: u32 = 8;
 const SUMS_V3: u32 = 0x10;
 /// The journal's last blocks hold fast commits.
 const FAST: u32 = 0x20;
-/// The features that are understood.
+/// The known features.
 const KNOWN: u32 = REVOKES | WIDE | ASYNC | SUMS_V2 | SUMS_V3 | FAST;
 /// Blocks of fast commits where the superblock names none.
 const FAST_BLOCKS: u32 = 256;
