@@ -107,7 +107,7 @@ pub enum ExtError {
 }
 
 impl ExtError {
-    /// Whether an inode or a block of metadata has damage: others may be sound.
+    /// True for damage of one inode or one block of metadata: others may be sound.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(
             self,

@@ -46,7 +46,7 @@ impl Extent {
         index >= self.logical && u64::from(index) < self.end()
     }
 
-    /// Whether one extent can hold this and the next.
+    /// True if one extent can hold this and the next.
     pub fn joins(&self, next: &Self) -> bool {
         let most = WRITTEN_MAX - u32::from(!self.written);
         self.written == next.written

@@ -527,13 +527,16 @@ impl<D: BlockDevice> Ext<D> {
                 }
             }
         }
+        self.drop_nodes(number, inode, &gone)
+    }
+
+    /// Gives back nodes that nothing leads to. A root that leads to none is a leaf.
+    fn drop_nodes(&mut self, number: u32, inode: &mut Inode, gone: &[u32]) -> Result<(), ExtError> {
         if Node(&inode.root()).entries() == 0 {
             inode.block = empty_root();
         }
-        for block in gone {
-            self.give_back(number, inode, block)?;
-        }
-        Ok(())
+        gone.iter()
+            .try_for_each(|block| self.give_back(number, inode, *block))
     }
 }
 

@@ -123,20 +123,20 @@ impl Layout {
         names
     }
 
-    /// Whether a journal can be recovered: with features that are not written here, too, if they
-    /// are known.
+    /// True if a mount may recover the journal: it knows all features, also those that it does not
+    /// write.
     pub(crate) fn is_recoverable(&self) -> bool {
         self.ro_compat & !(ro_compat::KNOWN | ro_compat::READ) == 0
     }
 
-    /// Whether the volume has features that ext3 does not have.
+    /// True if the volume has features that ext3 does not have.
     pub fn is_ext4(&self) -> bool {
         let ext3 = incompat::FILETYPE | incompat::RECOVER | incompat::META_BG;
         let old = ro_compat::SPARSE_SUPER | ro_compat::LARGE_FILE;
         self.incompat & !ext3 != 0 || self.ro_compat & !(old | ro_compat::EXTRA_ISIZE) != 0
     }
 
-    /// Whether the volume has features with which it is not written.
+    /// True if the volume has features that nandlab does not write.
     pub(crate) fn is_read_only(&self) -> bool {
         self.incompat & !incompat::WRITTEN != 0 || self.ro_compat & !ro_compat::KNOWN != 0
     }

@@ -432,12 +432,12 @@ impl Layout {
         self.block / 4
     }
 
-    /// Whether new inodes have extents.
+    /// True if new inodes have extents.
     pub(crate) fn has_extents(&self) -> bool {
         self.incompat & incompat::EXTENTS != 0
     }
 
-    /// Whether directory blocks, inodes and the like have checksums.
+    /// True if directory blocks, inodes and the like have checksums.
     pub(crate) fn has_sums(&self) -> bool {
         self.sums == Sums::All
     }

@@ -291,6 +291,19 @@ impl<D: BlockDevice> Ext<D> {
         bytes
     }
 
+    /// A checksum in a group's descriptor, by the places of its halves.
+    fn stored_sum(&mut self, group: u32, low: usize, high: usize) -> Result<u32, ExtError> {
+        let layout = self.store.layout;
+        let (place, at) = layout.desc_place(group);
+        let bytes = &self.store.block(place)?[at..at + layout.desc as usize];
+        let upper = if bytes.len() > high {
+            le16(bytes, high)
+        } else {
+            0
+        };
+        Ok(u32::from(le16(bytes, low)) | u32::from(upper) << 16)
+    }
+
     /// Compares a bitmap with the checksum in its group's descriptor.
     pub(crate) fn check_bitmap_sum(&mut self, group: u32, map: Map) -> Result<(), ExtError> {
         let layout = self.store.layout;
@@ -318,14 +331,7 @@ impl<D: BlockDevice> Ext<D> {
                 )
             }
         };
-        let (place, at) = layout.desc_place(group);
-        let said = &self.store.block(place)?[at..at + layout.desc as usize];
-        let upper = if said.len() > high {
-            le16(said, high)
-        } else {
-            0
-        };
-        let found = u32::from(le16(said, low)) | u32::from(upper) << 16;
+        let found = self.stored_sum(group, low, high)?;
         let block = own.bitmap(map);
         let expected = layout.bitmap_sum(self.store.block(block)?, bits);
         match found == expected {

@@ -115,12 +115,7 @@ impl<D: BlockDevice> Ext<D> {
         let parent = le32(&inode.root(), 0);
         let bytes = self.inline_bytes(number, &inode)?;
         let rest = self.attributes_without_contents(number, &inode)?;
-        inode.flags &= !flags::INLINE;
-        inode.block = [0; 15];
-        if self.store.layout.has_extents() {
-            inode.flags |= flags::EXTENTS;
-            inode.block = extent_nodes::empty_root();
-        }
+        self.empty(&mut inode);
         let is_dir = inode.is_dir();
         if is_dir || !bytes.is_empty() {
             // Without a free block the inode stays as it is.
@@ -134,6 +129,16 @@ impl<D: BlockDevice> Ext<D> {
         }
         self.put_attributes(number, &mut inode, &rest)?;
         self.put_inode(number, &inode)
+    }
+
+    /// Makes an inode one without blocks, and without contents in it.
+    fn empty(&self, inode: &mut Inode) {
+        inode.flags &= !flags::INLINE;
+        inode.block = [0; 15];
+        if self.store.layout.has_extents() {
+            inode.flags |= flags::EXTENTS;
+            inode.block = extent_nodes::empty_root();
+        }
     }
 
     fn spill_names(

@@ -33,7 +33,7 @@ with_defaults! {
     pub struct Format {
         /// Whether it has a journal: ext3. A volume of fewer than 2048 blocks gets none.
         pub journal: bool = false,
-        /// Whether it has the features of ext4 that mke2fs gives it: extents, 64-bit descriptors,
+        /// The features of ext4 that mke2fs gives it: extents, 64-bit descriptors,
         /// flexible groups, checksums of all metadata.
         pub ext4: bool = false,
         /// Blocks of the journal; by default from 1024 to 262 144 by the size of the volume.
@@ -243,13 +243,17 @@ impl<D: BlockDevice> Maker<'_, D> {
             at += length;
         }
         crate::dir::put_tail(&mut bytes, end);
-        if layout.has_sums() {
-            let sum = Sum::Directory(layout.inode_seed(dir, 0));
-            if let Some((at, value)) = sum.of(layout, 0, &bytes) {
-                put32(&mut bytes, at, value);
-            }
-        }
+        let seed = layout.inode_seed(dir, 0);
+        self.seal_block(0, &mut bytes, Sum::Directory(seed));
         bytes
+    }
+
+    /// Gives a block its checksum, if the volume has any.
+    fn seal_block(&self, block: u32, bytes: &mut [u8], sum: Sum) {
+        let sealed = sum.of(&self.layout, block, bytes);
+        if let Some((at, value)) = sealed.filter(|_| self.layout.has_sums()) {
+            put32(bytes, at, value);
+        }
     }
 
     /// Gives an inode its blocks, which follow each other as far as runs say: first block and
@@ -274,10 +278,8 @@ impl<D: BlockDevice> Maker<'_, D> {
             });
         }
         // Only the journal is that long.
-        let sum = Sum::Extents(self.layout.inode_seed(JOURNAL_INODE, 0));
-        if let Some((at, value)) = sum.of(&self.layout, place, &leaf) {
-            put32(&mut leaf, at, value);
-        }
+        let seed = self.layout.inode_seed(JOURNAL_INODE, 0);
+        self.seal_block(place, &mut leaf, Sum::Extents(seed));
         self.write(place, &leaf)?;
         extent_nodes::put_index(&mut root, place);
         inode.set_root(&root);
@@ -551,9 +553,14 @@ impl<D: BlockDevice> Maker<'_, D> {
         put32(slot, desc::TABLE, own.table);
         own.put(slot, layout);
         put16(slot, desc::FLAGS, own.flags);
-        if !layout.has_sums() {
-            return;
+        if layout.has_sums() {
+            self.seal_descriptor(group, slot);
         }
+    }
+
+    fn seal_descriptor(&self, group: u32, slot: &mut [u8]) {
+        let layout = &self.layout;
+        let own = self.groups[group as usize];
         let blocks = || layout.bitmap_sum(&self.block_bitmap(group), layout.per_group);
         let inodes = || layout.bitmap_sum(&self.inode_bitmap(group), layout.inodes_per_group);
         let sums = [

@@ -92,7 +92,7 @@ impl<D: BlockDevice> Ext<D> {
         self.put_inode(dir, &inode)
     }
 
-    /// Whether a directory may have more links than its inode counts (`dir_nlink`).
+    /// True if a directory may have more links than its inode counts (`dir_nlink`).
     pub(crate) fn has_uncounted_links(&self, dir: &Inode) -> bool {
         self.store.layout.ro_compat & ro_compat::DIR_NLINK != 0 && self.is_indexed(dir)
     }

@@ -100,7 +100,7 @@ impl<D: BlockDevice> Ext<D> {
             .collect())
     }
 
-    /// Whether an inode's place in its table was ever written.
+    /// True if an inode lies before the watermark of its table.
     pub(crate) fn is_inode_written(&self, inode: u32) -> bool {
         let layout = &self.store.layout;
         let (group, within) = layout.inode_group(inode);
@@ -599,7 +599,7 @@ fn super_fields(bytes: &[u8], layout: &Layout) -> Vec<(usize, &'static str, u32,
     fields
 }
 
-/// Whether the volume has the feature whose inode the superblock names there.
+/// True if the volume has the feature whose inode the superblock names there.
 fn has_inode(layout: &Layout, at: usize) -> bool {
     match at {
         sb::ORPHAN_FILE => layout.has(compat::ORPHAN_FILE),

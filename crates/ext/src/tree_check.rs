@@ -7,7 +7,7 @@ use crate::{Ext, ExtError, check::Walk, extent_nodes::Extent, finding::Finding, 
 use alloc::vec::Vec;
 use nandlab_block::BlockDevice;
 
-/// What the walk of a tree has found so far.
+/// The state of the walk of a tree.
 struct Tree {
     /// One behind the last block that an extent has.
     behind: u64,

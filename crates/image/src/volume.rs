@@ -118,7 +118,7 @@ pub enum Layer {
     },
     /// An ext2, ext3 or ext4 file system.
     Ext {
-        /// Whether it has features of ext4.
+        /// It has features of ext4.
         ext4: bool,
         /// Whether there is a journal.
         journal: bool,

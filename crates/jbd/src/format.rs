@@ -284,7 +284,7 @@ impl Form {
         }
     }
 
-    /// Whether a control block has the checksum that its bytes have, if it is to have one.
+    /// True if a control block has the right checksum, or needs none.
     pub fn is_sound(self, kind: u32, block: &[u8]) -> bool {
         let at = match kind {
             kind::COMMIT => COMMIT_SUM,
@@ -303,7 +303,7 @@ pub(crate) fn commit_time(block: &[u8]) -> u64 {
     u64::from(word(block, COMMIT_TIME)) << 32 | u64::from(word(block, COMMIT_TIME + 4))
 }
 
-/// Whether a block of the area of fast commits begins one that follows the transactions of the log
+/// True if a block of the area of fast commits begins one that follows the transactions of the log
 /// (Linux `fs/ext4/fast_commit.h`; little-endian).
 pub(crate) fn is_fast_commit(block: &[u8], tid: Tid) -> bool {
     /// Tag and length of the head.

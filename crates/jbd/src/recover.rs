@@ -115,7 +115,7 @@ fn walk<D: BlockDevice>(
 ) -> Result<End, JournalError> {
     let ring = Ring::new(sb.first(), sb.end());
     let form = sb.form();
-    // Whether a control block of the transaction has a wrong checksum.
+    // A control block of the transaction with a wrong checksum.
     let mut unsound = None;
     let mut last_time = 0;
     let mut bytes = vec![0; blocks.size() as usize];
@@ -148,7 +148,7 @@ fn walk<D: BlockDevice>(
                         let what = "a descriptor or a revoke block";
                         return Err(JournalError::Checksum { log, what, tid });
                     }
-                    // What an earlier use of the log has left.
+                    // A block of an earlier use of the log.
                     Some(_) => break,
                     None => last_time = time,
                 }
