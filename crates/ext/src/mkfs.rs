@@ -408,7 +408,8 @@ impl<D: BlockDevice> Maker<'_, D> {
         let count = layout.group_blocks(group);
         let runs = self.taken.runs(start, start + count);
         let runs = runs.map(|(first, end)| first - start..end - start);
-        self.bits(runs.chain([count..layout.block * 8]))
+        let padding = count..layout.block * 8;
+        self.bits(runs.chain(core::iter::once(padding)))
     }
 
     fn inode_bitmap(&self, group: u32) -> Vec<u8> {

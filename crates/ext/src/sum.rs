@@ -113,9 +113,10 @@ impl Sum {
             }
             Self::Attributes => {
                 let start = crc32c(layout.seed, &u64::from(block).to_le_bytes());
+                let own = ATTRIBUTES_AT..ATTRIBUTES_AT + 4;
                 Some((
                     ATTRIBUTES_AT,
-                    without(start, bytes, &[ATTRIBUTES_AT..ATTRIBUTES_AT + 4]),
+                    without(start, bytes, core::slice::from_ref(&own)),
                 ))
             }
         }
