@@ -3,6 +3,7 @@
 //! *Promises.* An LRU cache. Dirty blocks are kept until they are marked clean or forgotten; clean
 //! ones are evicted. *Knows nothing of* what the blocks hold: it only distinguishes owners.
 
+use crate::sum::Sum;
 use alloc::{boxed::Box, vec::Vec};
 use core::ops::{Deref, DerefMut};
 use nandlab_block::OwnedCache;
@@ -48,6 +49,8 @@ pub(crate) struct Mark {
     fresh: bool,
     /// Of block pointers, the version on the medium.
     before: Option<Box<[u8]>>,
+    /// The checksum that the block holds.
+    pub sum: Option<Sum>,
 }
 
 /// The cache of the volume's blocks.
@@ -82,6 +85,7 @@ impl Cache {
         self.0.edit(block, owner, now, |data| Mark {
             fresh: false,
             before: (owner == Owner::Meta(Class::Pointers)).then(|| data.into()),
+            sum: None,
         })
     }
 

@@ -32,7 +32,7 @@ impl<D: BlockDevice> Ext<D> {
             gid: inode.gid,
             links: inode.links.into(),
             size: inode.size,
-            blocks: inode.units.into(),
+            blocks: inode.units,
             device: inode.device(),
             atime: inode.atime,
             mtime: inode.mtime,
@@ -67,6 +67,9 @@ impl<D: BlockDevice> Ext<D> {
             self.check_file(ino)?;
         }
         self.alive(number)?;
+        if change.size.is_some() {
+            self.spill(number)?;
+        }
         let mut inode = self.inode(number)?;
         if let Some(size) = change.size {
             self.resize(number, &mut inode, size)?;
@@ -123,12 +126,8 @@ impl<D: BlockDevice> Ext<D> {
 
     pub(crate) fn sizes(&mut self) -> Result<StatFs, ExtError> {
         let layout = &self.store.layout;
-        let headers = (0..layout.groups)
-            .filter(|group| layout.has_super(*group))
-            .count() as u32;
-        let overhead = layout.first
-            + headers * (1 + layout.desc_blocks() + layout.reserved_gdt)
-            + layout.groups * (2 + layout.table_blocks());
+        let headers: u32 = (0..layout.groups).map(|group| layout.header(group)).sum();
+        let overhead = layout.first + headers + layout.groups * (2 + layout.table_blocks());
         let free = self.free_blocks;
         Ok(StatFs {
             block_bytes: layout.block,

@@ -7,9 +7,9 @@
 
 use crate::{
     Ext, ExtError,
-    dir::record,
-    finding::{Finding, Place, Report},
-    format::{JOURNAL_INODE, RESIZE_INODE, ROOT, compat, le32, sb},
+    dir::{Record, record},
+    finding::{Finding, Report},
+    format::{JOURNAL_INODE, RESIZE_INODE, ROOT, compat, flags, incompat, le32, sb},
     inode::Inode,
 };
 use alloc::{
@@ -37,12 +37,14 @@ pub(crate) struct Walk {
     seen: Vec<Seen>,
     directories: Vec<u32>,
     /// Blocks of attributes, and how many inodes use them.
-    attributes: BTreeMap<u32, u32>,
+    pub(crate) attributes: BTreeMap<u32, u32>,
+    /// Inodes of the volume's own use that have no names.
+    pub(crate) special: Vec<u32>,
 }
 
 impl Walk {
     /// Marks a block as used; false if it was.
-    fn mark(&mut self, block: u32) -> bool {
+    pub(crate) fn mark(&mut self, block: u32) -> bool {
         let word = block as usize / 64;
         let bit = 1 << (block % 64);
         let before = self.used[word] & bit;
@@ -99,6 +101,15 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     pub(crate) fn walk(&mut self) -> Result<Walk, ExtError> {
+        self.seal()?;
+        // A wrong checksum is a finding, and what it covers is still looked at.
+        let verify = core::mem::replace(&mut self.store.verify, false);
+        let outcome = self.walk_all();
+        self.store.verify = verify;
+        outcome
+    }
+
+    fn walk_all(&mut self) -> Result<Walk, ExtError> {
         let layout = self.store.layout;
         let mut walk = Walk {
             report: Report::default(),
@@ -106,6 +117,7 @@ impl<D: BlockDevice> Ext<D> {
             seen: vec![Seen::default(); layout.inodes as usize + 1],
             directories: Vec::new(),
             attributes: BTreeMap::new(),
+            special: Vec::new(),
         };
         if self.is_marked_in_use() {
             walk.report.add(Finding::InUse);
@@ -118,6 +130,8 @@ impl<D: BlockDevice> Ext<D> {
             .filter(|block| self.is_metadata(*block))
             .for_each(|block| _ = walk.mark(block));
         self.check_super(&mut walk)?;
+        self.check_guard(&mut walk)?;
+        walk.special = self.special_inodes()?;
         for number in 1..=layout.inodes {
             self.check_inode(&mut walk, number)?;
         }
@@ -126,6 +140,7 @@ impl<D: BlockDevice> Ext<D> {
             walk.report.directories += 1;
         }
         self.check_tree(&mut walk)?;
+        self.check_orphan_file(&mut walk)?;
         self.check_bitmaps(&mut walk)?;
         self.check_totals(&mut walk)?;
         Ok(walk)
@@ -133,6 +148,9 @@ impl<D: BlockDevice> Ext<D> {
 
     fn check_inode(&mut self, walk: &mut Walk, number: u32) -> Result<(), ExtError> {
         let layout = self.store.layout;
+        if !self.is_inode_written(number) {
+            return Ok(());
+        }
         let inode = match self.inode(number) {
             Err(error @ ExtError::Inode { .. }) => {
                 walk.report.add(Finding::Unreadable {
@@ -144,6 +162,10 @@ impl<D: BlockDevice> Ext<D> {
             inode => inode?,
         };
         let reserved = number < layout.first_inode && number != ROOT;
+        if layout.has_sums() && (inode.links > 0 || reserved) {
+            let outcome = self.check_inode_sum(number);
+            Self::unreadable(walk, number, outcome)?;
+        }
         if inode.links == 0 && !reserved && inode.mode != 0 && inode.dtime == 0 {
             walk.report.add(Finding::Undated { inode: number });
         }
@@ -156,7 +178,7 @@ impl<D: BlockDevice> Ext<D> {
         }
         let resize = number == RESIZE_INODE && layout.has(compat::RESIZE_INODE);
         let journal = number == JOURNAL_INODE && layout.has(compat::HAS_JOURNAL);
-        if reserved && !resize && !journal {
+        if reserved && !resize && !journal && !walk.special.contains(&number) {
             return self.check_reserved(walk, number, &inode);
         }
         if resize && (inode.links == 0 || inode.kind() != Some(FileType::File)) {
@@ -180,6 +202,9 @@ impl<D: BlockDevice> Ext<D> {
             return Ok(());
         };
         walk.seen[number as usize].kind = kind.number();
+        if inode.flags & flags::VALUE != 0 {
+            walk.special.push(number);
+        }
         self.check_fields(walk, number, &inode)?;
         if resize {
             if inode.attributes != 0 {
@@ -195,7 +220,7 @@ impl<D: BlockDevice> Ext<D> {
         }
         match inode.is_dir() {
             true => walk.directories.push(number),
-            false if !reserved => walk.report.files += 1,
+            false if !reserved && !walk.special.contains(&number) => walk.report.files += 1,
             false => {}
         }
         let mut blocks = self.check_attributes(walk, number, &inode)?;
@@ -209,9 +234,14 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Compares the units of 512 bytes with the blocks that were found.
     pub(crate) fn check_units(&self, walk: &mut Walk, number: u32, inode: &Inode, blocks: u32) {
-        let units = u64::from(blocks * (self.store.layout.block / 512));
-        if units != u64::from(inode.units) {
-            walk.wrong(number, "units of 512 bytes", (inode.units.into(), units));
+        // Clusters count whole, and values of attributes in inodes of their own count here.
+        let layout = &self.store.layout;
+        if layout.cluster > 1 || layout.incompat & incompat::EA_INODE != 0 {
+            return;
+        }
+        let units = u64::from(blocks) * u64::from(self.store.layout.block / 512);
+        if units != inode.units {
+            walk.wrong(number, "units of 512 bytes", (inode.units, units));
         }
     }
 
@@ -255,7 +285,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// Marks a block as an inode's; false if it cannot be one.
-    fn claim(&self, walk: &mut Walk, inode: u32, block: u32) -> bool {
+    pub(crate) fn claim(&self, walk: &mut Walk, inode: u32, block: u32) -> bool {
         if self.is_metadata(block) {
             walk.report.add(Finding::Stray { inode, block });
             return false;
@@ -273,22 +303,17 @@ impl<D: BlockDevice> Ext<D> {
         number: u32,
         inode: &Inode,
     ) -> Result<u32, ExtError> {
-        match self.check_hashes(number) {
-            Err(error @ (ExtError::Inode { .. } | ExtError::Block { .. })) => {
-                walk.report.add(Finding::Unreadable {
-                    inode: number,
-                    error,
-                });
-            }
-            outcome => outcome?,
-        }
+        let outcome = self.check_hashes(number);
+        Self::unreadable(walk, number, outcome)?;
         if inode.attributes == 0 {
             return Ok(0);
         }
         let sharers = walk.attributes.entry(inode.attributes).or_default();
         *sharers += 1;
-        if *sharers == 1 {
-            self.claim(walk, number, inode.attributes);
+        let is_new = *sharers == 1 && self.claim(walk, number, inode.attributes);
+        if let Some(sum) = self.attribute_sum().filter(|_| is_new) {
+            let outcome = self.store.verify_sum(inode.attributes, sum);
+            Self::unreadable(walk, number, outcome)?;
         }
         Ok(1)
     }
@@ -302,6 +327,9 @@ impl<D: BlockDevice> Ext<D> {
         inode: &Inode,
         count: &mut u32,
     ) -> Result<u64, ExtError> {
+        if inode.has_extents() {
+            return self.check_extents(walk, number, inode, count);
+        }
         let n = u64::from(self.store.layout.pointers());
         let mut last = 0;
         let mut first = 0;
@@ -351,15 +379,19 @@ impl<D: BlockDevice> Ext<D> {
     fn check_names(&mut self, walk: &mut Walk, dir: u32) -> Result<(), ExtError> {
         let inode = self.inode(dir)?;
         // No more than what was visited: a length that lies leads nowhere.
-        let most = inode.units / (self.store.layout.block / 512);
+        let most = inode.units / u64::from(self.store.layout.block / 512);
+        let most = most.min(u32::MAX.into()) as u32;
         let mut names = BTreeSet::new();
+        if inode.is_inline() {
+            return self.check_inline_names(walk, dir, &inode, &mut names);
+        }
         self.check_first_names(walk, dir, &inode)?;
         for index in 0..self.dir_blocks(&inode).min(most) {
             let outcome = self.dir_block(dir, &inode, index).and_then(|block| {
                 self.check_block_of_names(walk, (dir, &inode), block, &mut names)
             });
             match outcome {
-                Err(error @ (ExtError::Inode { .. } | ExtError::Block { .. })) => {
+                Err(error) if error.is_damage() => {
                     walk.report.add(Finding::Unreadable { inode: dir, error })
                 }
                 outcome => outcome?,
@@ -376,16 +408,63 @@ impl<D: BlockDevice> Ext<D> {
         names: &mut BTreeSet<Vec<u8>>,
     ) -> Result<(), ExtError> {
         let types = self.types();
+        if let Some(sum) = self.sum_of_dir(dir, inode) {
+            let outcome = self.store.verify_sum(block, sum);
+            Self::unreadable(walk, dir, outcome)?;
+        }
         let bytes = self.store.block(block)?.to_vec();
         let mut at = 0;
         while at < bytes.len() {
             let record = record(&bytes, at, block, types)?;
-            let offset = at as u32;
             at += record.length;
             if record.inode == 0 {
                 continue;
             }
             let name = record.name_in(&bytes);
+            self.check_entry(walk, (dir, inode), block, (&record, name), names)?;
+        }
+        Ok(())
+    }
+
+    fn check_inline_names(
+        &mut self,
+        walk: &mut Walk,
+        dir: u32,
+        inode: &Inode,
+        names: &mut BTreeSet<Vec<u8>>,
+    ) -> Result<(), ExtError> {
+        let listed = match self.inline_names(dir, inode) {
+            Err(error) if error.is_damage() => {
+                walk.report.add(Finding::Unreadable { inode: dir, error });
+                return Ok(());
+            }
+            listed => listed?,
+        };
+        let (block, _) = self.inode_place(dir);
+        let parent = self.inline_parent(dir, inode).record;
+        // The inode stores neither, both count as links.
+        for implied in [dir, parent.inode] {
+            if let Some(seen) = walk.seen.get_mut(implied as usize) {
+                seen.names = seen.names.saturating_add(1);
+            }
+        }
+        for (record, name) in listed {
+            self.check_entry(walk, (dir, inode), block, (&record, &name), names)?;
+        }
+        Ok(())
+    }
+
+    fn check_entry(
+        &mut self,
+        walk: &mut Walk,
+        (dir, inode): (u32, &Inode),
+        block: u32,
+        (record, name): (&Record, &[u8]),
+        names: &mut BTreeSet<Vec<u8>>,
+    ) -> Result<(), ExtError> {
+        let types = self.types();
+        let offset = record.at as u32;
+        {
             if let Some(finding) = wrong_name(name, names, (dir, block, offset)) {
                 walk.report.add(finding);
             }
@@ -401,7 +480,7 @@ impl<D: BlockDevice> Ext<D> {
                     offset,
                     found: record.inode,
                 });
-                continue;
+                return Ok(());
             }
             if types && seen.kind != record.kind {
                 walk.report.add(Finding::Type {
@@ -421,7 +500,7 @@ impl<D: BlockDevice> Ext<D> {
                     found: record.inode,
                     expected: dir,
                 }),
-                b"." | b".." => continue,
+                b"." | b".." => return Ok(()),
                 _ if seen.kind == 2 && seen.parent != 0 => {
                     let first = seen.parent;
                     let inode = record.inode;
@@ -452,10 +531,12 @@ impl<D: BlockDevice> Ext<D> {
         walk.seen[ROOT as usize].parent = ROOT;
         for number in (ROOT..=ROOT).chain(layout.first_inode..=layout.inodes) {
             let seen = walk.seen[number as usize];
-            if seen.kind == 0 {
+            if seen.kind == 0 || walk.special.contains(&number) {
                 continue;
             }
-            let links = self.inode(number)?.links;
+            let inode = self.inode(number)?;
+            let uncounted = inode.links == 1 && seen.kind == 2 && self.has_uncounted_links(&inode);
+            let links = if uncounted { seen.names } else { inode.links };
             Self::check_names_of(walk, number, seen, links, layout.has(compat::HAS_JOURNAL));
             if seen.kind == 2 && seen.parent != 0 {
                 self.check_parent(walk, number, seen.parent)?;
@@ -482,12 +563,10 @@ impl<D: BlockDevice> Ext<D> {
 
     fn check_parent(&mut self, walk: &mut Walk, number: u32, parent: u32) -> Result<(), ExtError> {
         match self.parent_entry(number) {
-            Err(error @ (ExtError::Inode { .. } | ExtError::Block { .. })) => {
-                walk.report.add(Finding::Unreadable {
-                    inode: number,
-                    error,
-                })
-            }
+            Err(error) if error.is_damage() => walk.report.add(Finding::Unreadable {
+                inode: number,
+                error,
+            }),
             Err(error) => return Err(error),
             Ok(found) if found.record.inode != parent => {
                 walk.report.add(Finding::Dots {
@@ -509,135 +588,6 @@ impl<D: BlockDevice> Ext<D> {
         if at == number && number != ROOT {
             walk.report.add(Finding::Adrift { inode: number });
         }
-        Ok(())
-    }
-
-    fn check_bitmaps(&mut self, walk: &mut Walk) -> Result<(), ExtError> {
-        let layout = self.store.layout;
-        for group in 0..layout.groups {
-            let counts = self.groups[group as usize];
-            let start = layout.group_start(group);
-            let end = layout.group_blocks(group);
-            let bitmap = self.store.block(counts.block_bitmap)?.to_vec();
-            let taken = |at: u32| bitmap[at as usize / 8] >> (at % 8) & 1 == 1;
-            let mut lost = 0;
-            let mut first = 0;
-            let mut free = 0;
-            for at in 0..end {
-                match (walk.is_used(start + at), taken(at)) {
-                    (true, false) => walk.report.add(Finding::FreeBlock {
-                        block: start + at,
-                        inode: 0,
-                    }),
-                    (false, true) => {
-                        first = if lost == 0 { start + at } else { first };
-                        lost += 1;
-                    }
-                    (false, false) => walk.report.free += 1,
-                    _ => {}
-                }
-                free += u32::from(!taken(at));
-            }
-            if lost > 0 {
-                walk.report.add(Finding::LostBlocks {
-                    group,
-                    count: lost,
-                    first,
-                });
-            }
-            self.count(
-                walk,
-                "free blocks",
-                Place::Group(group),
-                counts.free_blocks.into(),
-                free,
-            );
-            self.check_padding(walk, (group, counts.block_bitmap), ("blocks", end))?;
-            self.check_inode_bitmap(walk, group)?;
-            let inodes = layout.inodes_per_group;
-            self.check_padding(walk, (group, counts.inode_bitmap), ("inodes", inodes))?;
-        }
-        for (block, expected) in core::mem::take(&mut walk.attributes) {
-            if !self.is_metadata(block) {
-                let found = le32(self.store.block(block)?, 4);
-                self.count(walk, "users", Place::Block(block), found, expected);
-            }
-        }
-        Ok(())
-    }
-
-    fn check_inode_bitmap(&mut self, walk: &mut Walk, group: u32) -> Result<(), ExtError> {
-        let layout = self.store.layout;
-        let counts = self.groups[group as usize];
-        let bitmap = self.store.block(counts.inode_bitmap)?.to_vec();
-        let mut lost = 0;
-        let mut first = 0;
-        let mut free = 0;
-        let mut directories = 0;
-        for at in 0..layout.inodes_per_group {
-            let inode = group * layout.inodes_per_group + at + 1;
-            let taken = bitmap[at as usize / 8] >> (at % 8) & 1 == 1;
-            let kind = walk.seen[inode as usize].kind;
-            if kind != 0 && !taken {
-                walk.report.add(Finding::FreeInode { inode });
-            } else if kind == 0 && taken && inode >= layout.first_inode {
-                first = if lost == 0 { inode } else { first };
-                lost += 1;
-            }
-            free += u32::from(!taken);
-            directories += u32::from(kind == 2);
-        }
-        if lost > 0 {
-            walk.report.add(Finding::LostInodes {
-                group,
-                count: lost,
-                first,
-            });
-        }
-        self.count(
-            walk,
-            "free inodes",
-            Place::Group(group),
-            counts.free_inodes.into(),
-            free,
-        );
-        self.count(
-            walk,
-            "directories",
-            Place::Group(group),
-            counts.directories.into(),
-            directories,
-        );
-        Ok(())
-    }
-
-    fn count(&self, walk: &mut Walk, what: &'static str, place: Place, found: u32, expected: u32) {
-        if found != expected {
-            walk.report.add(Finding::Count {
-                what,
-                place,
-                found,
-                expected,
-            });
-        }
-    }
-
-    /// The superblock's counts against the groups'.
-    fn check_totals(&mut self, walk: &mut Walk) -> Result<(), ExtError> {
-        let bytes = self.store.superblock()?;
-        let said = (le32(bytes, sb::FREE_BLOCKS), le32(bytes, sb::FREE_INODES));
-        let sum = |count: fn(&crate::groups::Group) -> u16| {
-            self.groups
-                .iter()
-                .map(|group| u32::from(count(group)))
-                .sum()
-        };
-        let are = (
-            sum(|group| group.free_blocks),
-            sum(|group| group.free_inodes),
-        );
-        self.count(walk, "free blocks", Place::Super, said.0, are.0);
-        self.count(walk, "free inodes", Place::Super, said.1, are.1);
         Ok(())
     }
 }

@@ -74,6 +74,7 @@ impl<D: BlockDevice> Ext<D> {
             self.commit_through_journal()?;
             return self.committed();
         }
+        self.seal()?;
         self.write_fresh_contents()?;
         self.write_new()?;
         self.pause()?;

@@ -10,6 +10,7 @@ use crate::{
     cache::Class,
     format::{compat, flags, incompat, le16, le32, put16, put32},
     inode::Inode,
+    sum::{TAIL, TAIL_KIND},
 };
 use alloc::vec::Vec;
 use nandlab_block::BlockDevice;
@@ -109,24 +110,32 @@ pub(crate) fn record(bytes: &[u8], at: usize, block: u32, types: bool) -> Result
 /// Where a name is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
+    pub dir: u32,
     pub block: u32,
     pub record: Record,
     /// The record before it in the block.
     pub before: Option<usize>,
 }
 
-/// Where in a block a record of `needed` bytes fits: the record that has space, and the bytes of
+/// Makes the record that holds a block's checksum, if there is to be one.
+pub(crate) fn put_tail(bytes: &mut [u8], end: usize) {
+    if end < bytes.len() {
+        put_record(bytes, end, TAIL, 0, b"", TAIL_KIND);
+    }
+}
+
+/// Where in a block of names a record of `needed` bytes fits: the record that has space, and the bytes of
 /// that which it needs for itself.
 pub(crate) fn free_entry(
     bytes: &[u8],
     block: u32,
-    types: bool,
+    (types, end): (bool, usize),
     needed: usize,
 ) -> Result<Option<Record>, ExtError> {
     let mut at = 0;
-    while at < bytes.len() {
+    while at < end {
         let record = record(bytes, at, block, types)?;
-        if record.length - record.used() >= needed {
+        if record.length - record.used() >= needed && at + record.length <= end {
             return Ok(Some(record));
         }
         at += record.length;
@@ -181,6 +190,28 @@ impl<D: BlockDevice> Ext<D> {
         self.store.layout.incompat & incompat::FILETYPE != 0
     }
 
+    /// The byte of a block behind the last that names may take.
+    pub(crate) fn names_end(&self) -> usize {
+        let tail = if self.store.layout.has_sums() {
+            TAIL
+        } else {
+            0
+        };
+        self.store.layout.size() - tail
+    }
+
+    /// A block of a directory, for a change.
+    pub(crate) fn edit_names(&mut self, dir: u32, block: u32) -> Result<&mut [u8], ExtError> {
+        let sum = self.dir_sum(dir)?;
+        self.store.edit_of(block, Class::Directory, sum)
+    }
+
+    /// A new block of a directory: zeros.
+    pub(crate) fn fresh_names(&mut self, dir: u32, block: u32) -> Result<&mut [u8], ExtError> {
+        let sum = self.dir_sum(dir)?;
+        self.store.fresh_of(block, Class::Directory, sum)
+    }
+
     /// Blocks of a directory.
     pub(crate) fn dir_blocks(&self, dir: &Inode) -> u32 {
         (dir.size / u64::from(self.store.layout.block)).min(u32::MAX.into()) as u32
@@ -193,7 +224,12 @@ impl<D: BlockDevice> Ext<D> {
         dir: &Inode,
         index: u32,
     ) -> Result<u32, ExtError> {
-        match self.mapped(number, dir, index, 1)?.block {
+        let block = self.mapped(number, dir, index, 1)?.block;
+        let sum = self.sum_of_dir(number, dir);
+        if sum.is_some() && block != 0 {
+            self.store.block_of(block, sum)?;
+        }
+        match block {
             0 => Err(ExtError::Inode {
                 inode: number,
                 field: "block of a directory",
@@ -205,7 +241,12 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// Looks for a name in one block.
-    pub(crate) fn find_in(&mut self, block: u32, name: &[u8]) -> Result<Option<Found>, ExtError> {
+    pub(crate) fn find_in(
+        &mut self,
+        dir: u32,
+        block: u32,
+        name: &[u8],
+    ) -> Result<Option<Found>, ExtError> {
         let types = self.types();
         let inodes = self.store.layout.inodes;
         let bytes = self.store.block(block)?;
@@ -225,6 +266,7 @@ impl<D: BlockDevice> Ext<D> {
                     });
                 }
                 return Ok(Some(Found {
+                    dir,
                     block,
                     record,
                     before,
@@ -239,6 +281,9 @@ impl<D: BlockDevice> Ext<D> {
     /// Where a name is in a directory, also beside blocks that cannot be had.
     pub(crate) fn find(&mut self, number: u32, name: &[u8]) -> Result<Option<Found>, ExtError> {
         let dir = self.inode(number)?;
+        if dir.is_inline() {
+            return self.find_inline(number, &dir, name);
+        }
         let mut failures = Failures::default();
         if self.is_indexed(&dir) {
             match self.find_indexed(number, &dir, name) {
@@ -250,7 +295,7 @@ impl<D: BlockDevice> Ext<D> {
         for index in 0..self.dir_blocks(&dir) {
             match self
                 .dir_block(number, &dir, index)
-                .and_then(|block| self.find_in(block, name))
+                .and_then(|block| self.find_in(number, block, name))
             {
                 Ok(Some(found)) => return Ok(Some(found)),
                 Ok(None) => {}
@@ -261,13 +306,14 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     pub(crate) fn is_indexed(&self, dir: &Inode) -> bool {
-        dir.flags & flags::INDEX != 0 && self.store.layout.has(compat::DIR_INDEX)
+        let indexed = dir.flags & flags::INDEX != 0 && !dir.is_inline();
+        indexed && self.store.layout.has(compat::DIR_INDEX)
     }
 
     /// The block that will hold a name when it is added, if that is one of those that there are.
     pub(crate) fn place_for(&mut self, number: u32, name: &[u8]) -> Result<Option<u32>, ExtError> {
         let dir = self.inode(number)?;
-        let types = self.types();
+        let shape = (self.types(), self.names_end());
         if self.is_indexed(&dir)
             && let Some(leaf) = self.leaf_of(number, &dir, name)?
         {
@@ -278,7 +324,7 @@ impl<D: BlockDevice> Ext<D> {
             if free_entry(
                 self.store.block(block)?,
                 block,
-                types,
+                shape,
                 Record::needed(name.len()),
             )?
             .is_some()
@@ -310,7 +356,7 @@ impl<D: BlockDevice> Ext<D> {
         let blocks = self.dir_blocks(&dir);
         for index in 0..blocks {
             let block = self.dir_block(number, &dir, index)?;
-            if self.add_in(block, name, child, kind)? {
+            if self.add_in(number, block, name, (child, kind))? {
                 return Ok(());
             }
         }
@@ -321,37 +367,32 @@ impl<D: BlockDevice> Ext<D> {
             return self.add_entry(number, name, child, kind);
         }
         let (_, block) = self.append_block(number, &mut dir)?;
-        let size = self.store.layout.size();
-        put_record(
-            self.store.fresh(block, Class::Directory)?,
-            0,
-            size,
-            child,
-            name,
-            kind,
-        );
+        let end = self.names_end();
+        let bytes = self.fresh_names(number, block)?;
+        put_record(bytes, 0, end, child, name, kind);
+        put_tail(bytes, end);
         Ok(())
     }
 
     /// Adds a name to a block if it fits.
     pub(crate) fn add_in(
         &mut self,
+        dir: u32,
         block: u32,
         name: &[u8],
-        child: u32,
-        kind: u8,
+        (child, kind): (u32, u8),
     ) -> Result<bool, ExtError> {
-        let types = self.types();
+        let shape = (self.types(), self.names_end());
         let Some(host) = free_entry(
             self.store.block(block)?,
             block,
-            types,
+            shape,
             Record::needed(name.len()),
         )?
         else {
             return Ok(false);
         };
-        let bytes = self.store.edit(block, Class::Directory)?;
+        let bytes = self.edit_names(dir, block)?;
         let used = host.used();
         if used > 0 {
             put16(bytes, host.at + 4, used as u16);
@@ -368,7 +409,12 @@ impl<D: BlockDevice> Ext<D> {
         dir: &mut Inode,
     ) -> Result<(u32, u32), ExtError> {
         let index = self.dir_blocks(dir);
-        if u64::from(index + 1) * u64::from(self.store.layout.block) > i32::MAX as u64 {
+        let most = match self.store.layout.incompat & incompat::LARGE_DIR {
+            0 => i32::MAX as u64,
+            // Pairs of an index have 28 bits.
+            _ => u64::from(self.store.layout.block) << 28,
+        };
+        if u64::from(index + 1) * u64::from(self.store.layout.block) > most {
             return Err(Errno::NoSpace.into());
         }
         let (block, _) = self.map(number, dir, index, 0)?;
@@ -378,7 +424,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     pub(crate) fn remove_entry(&mut self, found: &Found) -> Result<(), ExtError> {
-        let bytes = self.store.edit(found.block, Class::Directory)?;
+        let bytes = self.edit_names(found.dir, found.block)?;
         match found.before {
             Some(before) => {
                 let length = le16(bytes, before + 4) + found.record.length as u16;
@@ -397,7 +443,7 @@ impl<D: BlockDevice> Ext<D> {
         kind: u8,
     ) -> Result<(), ExtError> {
         let types = self.types();
-        let bytes = self.store.edit(found.block, Class::Directory)?;
+        let bytes = self.edit_names(found.dir, found.block)?;
         put32(bytes, found.record.at, child);
         if types {
             bytes[found.record.at + 7] = kind;
@@ -408,6 +454,9 @@ impl<D: BlockDevice> Ext<D> {
     /// Whether a directory has no names.
     pub(crate) fn is_empty_dir(&mut self, number: u32) -> Result<bool, ExtError> {
         let dir = self.inode(number)?;
+        if dir.is_inline() {
+            return Ok(self.inline_names(number, &dir)?.is_empty());
+        }
         let types = self.types();
         for index in 0..self.dir_blocks(&dir) {
             let block = self.dir_block(number, &dir, index)?;
@@ -426,6 +475,9 @@ impl<D: BlockDevice> Ext<D> {
 
     pub(crate) fn parent_entry(&mut self, number: u32) -> Result<Found, ExtError> {
         let dir = self.inode(number)?;
+        if dir.is_inline() {
+            return Ok(self.inline_parent(number, &dir));
+        }
         let block = self.dir_block(number, &dir, 0)?;
         let missing = ExtError::Inode {
             inode: number,
@@ -433,7 +485,7 @@ impl<D: BlockDevice> Ext<D> {
             found: 0,
             expected: "an entry .. in its first block",
         };
-        self.find_in(block, b"..")?.ok_or(missing)
+        self.find_in(number, block, b"..")?.ok_or(missing)
     }
 
     /// The names of one block: place, inode, type byte, name.

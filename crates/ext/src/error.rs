@@ -28,7 +28,7 @@ pub enum ExtError {
     },
     /// The volume has a feature without which it cannot be understood.
     #[error(
-        "superblock, byte 96: incompatible feature {bit:#x}, {name}, expected none but filetype and needs_recovery"
+        "superblock, byte 96: incompatible feature {bit:#x}, {name}, expected none that is not supported"
     )]
     Feature {
         /// The bit in the feature field.
@@ -82,6 +82,22 @@ pub enum ExtError {
         /// What it may say.
         expected: &'static str,
     },
+    /// A structure's checksum is another.
+    #[error(
+        "block {block}, byte {offset}: the checksum of {what} is {found:#x}, expected {expected:#x}"
+    )]
+    Checksum {
+        /// The number of the block.
+        block: u32,
+        /// The byte in it at which the structure, or its checksum, lies.
+        offset: u32,
+        /// The structure.
+        what: &'static str,
+        /// The checksum that it holds.
+        found: u32,
+        /// The checksum that its bytes have.
+        expected: u32,
+    },
     /// The journal cannot be recovered.
     #[error("journal: {0}")]
     Journal(#[from] JournalError),
@@ -91,6 +107,14 @@ pub enum ExtError {
 }
 
 impl ExtError {
+    /// True for damage of one inode or one block of metadata: others may be sound.
+    pub(crate) fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Self::Inode { .. } | Self::Block { .. } | Self::Checksum { .. }
+        )
+    }
+
     /// The superblock asks for no recovery, and the log is not empty. Linux drops such a log.
     pub(crate) const FORGOTTEN_LOG: Self = Self::Super {
         offset: sb::INCOMPAT as u16,
@@ -106,9 +130,11 @@ impl Fault for ExtError {
             Self::Call(errno) => *errno,
             Self::Device(BlockError::ReadOnly(_)) | Self::Failed => Errno::ReadOnly,
             Self::Super { .. } | Self::Feature { .. } | Self::Sectors { .. } => Errno::Invalid,
-            Self::Journal(_) | Self::Group { .. } | Self::Inode { .. } | Self::Block { .. } => {
-                Errno::Unclean
-            }
+            Self::Journal(_)
+            | Self::Group { .. }
+            | Self::Inode { .. }
+            | Self::Block { .. }
+            | Self::Checksum { .. } => Errno::Unclean,
             Self::Device(_) => Errno::Io,
         }
     }

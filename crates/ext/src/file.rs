@@ -30,6 +30,14 @@ impl<D: BlockDevice> Ext<D> {
         let inode = self.inode(number)?;
         let size = self.store.layout.size();
         let count = (buf.len() as u64).min(inode.size.saturating_sub(offset)) as usize;
+        if inode.is_inline() {
+            let bytes = self.inline_bytes(number, &inode)?;
+            let bytes = bytes.get(offset as usize..).unwrap_or_default();
+            let held = bytes.len().min(count);
+            buf[..held].copy_from_slice(&bytes[..held]);
+            buf[held..count].fill(0);
+            return Ok(count);
+        }
         let mut done = 0;
         while done < count {
             let (index, at) = self.locate(offset + done as u64)?;
@@ -65,6 +73,9 @@ impl<D: BlockDevice> Ext<D> {
         let inode = self.inode(number)?;
         let size = self.store.layout.size() as u64;
         let mut at = offset;
+        if inode.is_inline() {
+            return Ok(offset);
+        }
         for _ in 0..HOLE_STEPS {
             if at >= inode.size {
                 break;
@@ -78,6 +89,14 @@ impl<D: BlockDevice> Ext<D> {
             at = (u64::from(index) + u64::from(found.run)) * size;
         }
         Ok(at.max(offset))
+    }
+
+    /// Bytes of the longest file that the inode can be.
+    fn file_bytes_max(&self, inode: &Inode) -> u64 {
+        match inode.has_extents() {
+            true => self.store.layout.extent_bytes_max(),
+            false => self.store.layout.file_bytes_max(),
+        }
     }
 
     /// A byte of a file as block of it and byte in that.
@@ -94,14 +113,15 @@ impl<D: BlockDevice> Ext<D> {
         offset: u64,
         data: &[u8],
     ) -> Result<usize, ExtError> {
-        let most = self.store.layout.file_bytes_max();
+        self.spill(number)?;
+        let inode = self.inode(number)?;
+        let most = self.file_bytes_max(&inode);
         if offset >= most {
             return Err(Errno::FileTooBig.into());
         }
         let count = data
             .len()
             .min((most - offset).min(usize::MAX as u64) as usize);
-        let inode = self.inode(number)?;
         let size = self.store.layout.size();
         let mut done = 0;
         while done < count {
@@ -250,7 +270,7 @@ impl<D: BlockDevice> Ext<D> {
         inode: &mut Inode,
         size: u64,
     ) -> Result<(), ExtError> {
-        if size > self.store.layout.file_bytes_max() {
+        if size > self.file_bytes_max(inode) {
             return Err(Errno::FileTooBig.into());
         }
         if size > inode.size {

@@ -223,6 +223,14 @@ pub enum Finding {
         /// Inodes that are called unused.
         unused: u16,
     },
+    /// The checksum of a group's descriptor or of one of its bitmaps is another.
+    #[error("group {group}: {error}")]
+    Sum {
+        /// The number of the group.
+        group: u32,
+        /// The structure, with both checksums.
+        error: crate::ExtError,
+    },
     /// Bits behind the end of a bitmap are not set.
     #[error("group {group}: bit {first}, behind the end of the bitmap of {what}, is not set")]
     Padding {

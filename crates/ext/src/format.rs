@@ -3,9 +3,10 @@
 //! *Promises* to say where things lie and what values mean (Linux `fs/ext2/ext2.h`,
 //! `Documentation/filesystems/ext4`), nothing more; everything is little-endian.
 
-use crate::ExtError;
-use alloc::{format, string::String, vec::Vec};
+pub(crate) use crate::features::{compat, incompat, ro_compat};
+use crate::{ExtError, sum::Sums};
 pub(crate) use nandlab_block::bytes::{le16, le32, put16, put32};
+use nandlab_jbd::crc32c;
 
 /// Byte of the device at which the superblock lies.
 pub(crate) const SUPER_AT: u64 = 1024;
@@ -18,70 +19,17 @@ pub(crate) const ROOT: u32 = 2;
 pub(crate) const RESIZE_INODE: u32 = 7;
 /// The inode number of the journal.
 pub(crate) const JOURNAL_INODE: u32 = 8;
-/// Bytes of a group's descriptor.
+/// Bytes of a group's descriptor, and the fewest with 64-bit block numbers.
 pub(crate) const DESC: u32 = 32;
+pub(crate) const DESC_WIDE: u32 = 64;
 /// Bytes of the inode that every volume has.
 pub(crate) const INODE_OLD: u32 = 128;
 /// Block pointers in an inode that lead to contents at once.
 pub(crate) const DIRECT: u32 = 12;
 /// The most names of an inode, as ext2 and ext3 have it.
-pub(crate) const LINKS_MAX: u16 = 32_000;
-
-/// Features whose presence changes nothing for who does not know them.
-pub(crate) mod compat {
-    pub const HAS_JOURNAL: u32 = 0x4;
-    pub const EXT_ATTR: u32 = 0x8;
-    pub const RESIZE_INODE: u32 = 0x10;
-    pub const DIR_INDEX: u32 = 0x20;
-}
-
-/// Features without which a volume cannot be read.
-pub(crate) mod incompat {
-    pub const FILETYPE: u32 = 0x2;
-    pub const RECOVER: u32 = 0x4;
-    /// What is understood here.
-    pub const KNOWN: u32 = FILETYPE | RECOVER;
-    pub const NAMES: &[(u32, &str)] = &[
-        (0x1, "compression"),
-        (0x8, "journal_dev"),
-        (0x10, "meta_bg"),
-        (0x40, "extent"),
-        (0x80, "64bit"),
-        (0x100, "mmp"),
-        (0x200, "flex_bg"),
-        (0x400, "ea_inode"),
-        (0x1000, "dirdata"),
-        (0x2000, "metadata_csum_seed"),
-        (0x4000, "large_dir"),
-        (0x8000, "inline_data"),
-        (0x10000, "encrypt"),
-        (0x20000, "casefold"),
-    ];
-}
-
-/// Features without which a volume cannot be written.
-pub(crate) mod ro_compat {
-    pub const SPARSE_SUPER: u32 = 0x1;
-    pub const LARGE_FILE: u32 = 0x2;
-    pub const EXTRA_ISIZE: u32 = 0x40;
-    /// What is understood here.
-    pub const KNOWN: u32 = SPARSE_SUPER | LARGE_FILE | EXTRA_ISIZE;
-    /// The others that Linux has, all of ext4.
-    pub const NAMES: &[(u32, &str)] = &[
-        (0x8, "huge_file"),
-        (0x10, "uninit_bg"),
-        (0x20, "dir_nlink"),
-        (0x80, "snapshot"),
-        (0x100, "quota"),
-        (0x200, "bigalloc"),
-        (0x400, "metadata_csum"),
-        (0x1000, "read-only"),
-        (0x2000, "project"),
-        (0x4000, "shared_blocks"),
-        (0x8000, "verity"),
-        (0x10000, "orphan_present"),
-    ];
-}
+const LINKS_MAX: u16 = 32_000;
+/// The same on volumes with the feature `dir_nlink` of ext4.
+const LINKS_MAX_EXT4: u16 = 65_000;
 
 /// Fields of the superblock.
 pub(crate) mod sb {
@@ -121,13 +69,22 @@ pub(crate) mod sb {
     pub const HASH_VERSION: usize = 252;
     pub const JOURNAL_BACKUP: usize = 253;
     pub const MOUNT_OPTIONS: usize = 256;
+    pub const DESC_SIZE: usize = 254;
+    pub const FIRST_META_BG: usize = 260;
     pub const MADE: usize = 264;
     pub const JOURNAL_BLOCKS: usize = 268;
     pub const MIN_EXTRA: usize = 348;
     pub const WANT_EXTRA: usize = 350;
     pub const FLAGS: usize = 352;
+    pub const BLOCKS_HIGH: usize = 336;
+    pub const MMP_BLOCK: usize = 360;
     pub const LOG_GROUPS_PER_FLEX: usize = 372;
+    pub const CHECKSUM_TYPE: usize = 373;
     pub const OVERHEAD: usize = 584;
+    pub const BACKUP_GROUPS: usize = 588;
+    pub const CHECKSUM_SEED: usize = 624;
+    pub const ORPHAN_FILE: usize = 640;
+    pub const CHECKSUM: usize = 1020;
 }
 
 /// The volume was cleanly unmounted (`s_state`).
@@ -148,6 +105,19 @@ pub(crate) mod desc {
     pub const FREE_INODES: usize = 14;
     pub const DIRECTORIES: usize = 16;
     pub const FLAGS: usize = 18;
+    pub const BLOCK_SUM: usize = 24;
+    pub const INODE_SUM: usize = 26;
+    pub const UNUSED: usize = 28;
+    pub const CHECKSUM: usize = 30;
+    /// From here on the upper halves, in the order of the lower ones.
+    pub const HIGH: usize = 32;
+    /// Upper halves of the two checksums.
+    pub const BLOCK_SUM_HIGH: usize = 56;
+    pub const INODE_SUM_HIGH: usize = 58;
+    /// The inode bitmap and the inode table were never written.
+    pub const INODE_UNINIT: u16 = 1;
+    /// The block bitmap was never written.
+    pub const BLOCK_UNINIT: u16 = 2;
     /// The inode table was written with zeros.
     pub const ZEROED: u16 = 4;
 }
@@ -158,9 +128,17 @@ pub(crate) mod flags {
     pub const JOURNAL_DATA: u32 = 0x4000;
     /// The directory has an index.
     pub const INDEX: u32 = 0x1000;
-    /// Set, the inode means something that is not understood here: encrypted, extents, inline data,
-    /// value of an attribute.
-    pub const FOREIGN: u32 = 0x800 | 0x8_0000 | 0x20_0000 | 0x1000_0000;
+    /// `i_blocks` counts blocks of the volume.
+    pub const HUGE: u32 = 0x4_0000;
+    /// Extents map the inode's blocks.
+    pub const EXTENTS: u32 = 0x8_0000;
+    /// The inode holds the value of an attribute.
+    pub const VALUE: u32 = 0x20_0000;
+    /// The contents lie in the inode.
+    pub const INLINE: u32 = 0x1000_0000;
+    /// Set, the inode means something that is not understood here, or not on volumes without the
+    /// feature of ext4: encrypted, extents, inline data, value of an attribute.
+    pub const FOREIGN: u32 = 0x800 | EXTENTS | VALUE | INLINE;
 }
 
 /// Shape and choices of a volume, as its superblock has them.
@@ -201,6 +179,20 @@ pub struct Layout {
     pub hash_version: u8,
     /// Bytes after the first 128 of an inode that new inodes use.
     pub extra_isize: u16,
+    /// Bytes of a group's descriptor.
+    pub desc: u32,
+    /// The first block of descriptors that lies with its groups, counted in such blocks.
+    pub first_meta_bg: u32,
+    /// The groups with copies of the superblock, with the feature `sparse_super2`.
+    pub backups: [u32; 2],
+    /// Blocks for which a bit of the block bitmap stands.
+    pub cluster: u32,
+    /// The metadata that has checksums.
+    pub sums: Sums,
+    /// Seed of the checksums.
+    pub seed: u32,
+    /// The volume's UUID.
+    pub uuid: [u8; 16],
 }
 
 /// The bytes that a volume takes by its own superblock, which lies in `head`, the first 2048 bytes
@@ -239,13 +231,6 @@ impl Layout {
             "0, 1 or 2: 1024, 2048 or 4096 bytes",
         )?;
         let fragment = le32(bytes, sb::LOG_FRAGMENT);
-        check(
-            fragment == log,
-            sb::LOG_FRAGMENT,
-            "size of fragments",
-            fragment,
-            "that of blocks",
-        )?;
         let feature = |at| if revision == 0 { 0 } else { le32(bytes, at) };
         let compat = feature(sb::COMPAT);
         let incompat = feature(sb::INCOMPAT);
@@ -260,6 +245,41 @@ impl Layout {
             return Err(ExtError::Feature { bit, name });
         }
         let dynamic = revision == 1;
+        let wide = incompat & incompat::WIDE != 0;
+        let high = if wide {
+            le32(bytes, sb::BLOCKS_HIGH)
+        } else {
+            0
+        };
+        check(
+            high == 0,
+            sb::BLOCKS_HIGH,
+            "upper half of the blocks",
+            high,
+            "0: volumes of 2^32 blocks and more are not supported",
+        )?;
+        let desc = match wide {
+            true => u32::from(le16(bytes, sb::DESC_SIZE)),
+            false => DESC,
+        };
+        let desc_right = !wide || desc.is_power_of_two() && (DESC_WIDE..=1024).contains(&desc);
+        check(
+            desc_right,
+            sb::DESC_SIZE,
+            "length of a descriptor",
+            desc,
+            "a power of two from 64 to 1024",
+        )?;
+        let bigalloc = ro_compat & ro_compat::BIGALLOC != 0;
+        let cluster = fragment.wrapping_sub(log);
+        check(
+            fragment == log || bigalloc && cluster <= 16,
+            sb::LOG_FRAGMENT,
+            "size of fragments",
+            fragment,
+            "that of blocks",
+        )?;
+        let sums = Sums::of(bytes, ro_compat)?;
         let word = |at| le32(bytes, at);
         let hash = bytes[sb::HASH_VERSION];
         let flags = word(sb::FLAGS);
@@ -293,6 +313,20 @@ impl Layout {
                 hash
             },
             extra_isize: 0,
+            desc,
+            first_meta_bg: match incompat & incompat::META_BG {
+                0 => u32::MAX,
+                _ => word(sb::FIRST_META_BG),
+            },
+            backups: [0, 1].map(|i| word(sb::BACKUP_GROUPS + 4 * i)),
+            cluster: if bigalloc { 1 << cluster } else { 1 },
+            sums,
+            seed: 0,
+            uuid: core::array::from_fn(|i| bytes[sb::UUID + i]),
+        };
+        layout.seed = match incompat & incompat::SEED {
+            0 => crc32c(!0, &layout.uuid),
+            _ => word(sb::CHECKSUM_SEED),
         };
         layout.check(&check)?;
         layout.groups = (layout.blocks - layout.first).div_ceil(layout.per_group);
@@ -336,7 +370,9 @@ impl Layout {
             self.blocks,
             "more than 9",
         )?;
-        let per_group = (256..=bits).contains(&self.per_group) && self.per_group.is_multiple_of(8);
+        let most = bits.saturating_mul(self.cluster);
+        let per_group = (256..=most).contains(&self.per_group)
+            && self.per_group.is_multiple_of(8 * self.cluster);
         check(
             per_group,
             sb::PER_GROUP,
@@ -396,9 +432,57 @@ impl Layout {
         self.block / 4
     }
 
+    /// True if new inodes have extents.
+    pub(crate) fn has_extents(&self) -> bool {
+        self.incompat & incompat::EXTENTS != 0
+    }
+
+    /// True if directory blocks, inodes and the like have checksums.
+    pub(crate) fn has_sums(&self) -> bool {
+        self.sums == Sums::All
+    }
+
+    /// The most names of an inode.
+    pub(crate) fn links_max(&self) -> u16 {
+        match self.ro_compat & ro_compat::DIR_NLINK {
+            0 => LINKS_MAX,
+            _ => LINKS_MAX_EXT4,
+        }
+    }
+
+    /// Flags of inodes that are not understood on this volume.
+    pub(crate) fn foreign_flags(&self) -> u32 {
+        let known = [
+            (incompat::EXTENTS, flags::EXTENTS),
+            (incompat::INLINE_DATA, flags::INLINE),
+            (incompat::EA_INODE, flags::VALUE),
+        ];
+        let known = known
+            .iter()
+            .filter(|(feature, _)| self.incompat & feature != 0);
+        known.fold(flags::FOREIGN, |all, (_, flag)| all & !flag)
+    }
+
+    /// Descriptors of a block.
+    fn desc_each(&self) -> u32 {
+        self.block / self.desc
+    }
+
     /// Blocks that hold the group descriptors.
     pub(crate) fn desc_blocks(&self) -> u32 {
-        self.groups.div_ceil(self.block / DESC)
+        self.groups.div_ceil(self.desc_each())
+    }
+
+    /// Blocks of a group's beginning that hold superblock and descriptors, with those kept for more.
+    pub(crate) fn header(&self, group: u32) -> u32 {
+        let own = u32::from(self.has_super(group));
+        if group / self.desc_each() < self.first_meta_bg {
+            let behind = self.desc_blocks().min(self.first_meta_bg) + self.reserved_gdt;
+            return own * (1 + behind);
+        }
+        // The first, the second and the last group of those that one block describes.
+        let within = group % self.desc_each();
+        own + u32::from(within <= 1 || within == self.desc_each() - 1)
     }
 
     /// Blocks of a group's inode table.
@@ -444,6 +528,9 @@ impl Layout {
                 .take_while(|n| *n <= group)
                 .any(|n| n == group)
         };
+        if self.has(compat::SPARSE_SUPER2) {
+            return group == 0 || self.backups.contains(&group);
+        }
         self.ro_compat & ro_compat::SPARSE_SUPER == 0
             || group <= 1
             || [3, 5, 7].into_iter().any(power)
@@ -460,11 +547,13 @@ impl Layout {
 
     /// Where a group's descriptor lies: block and byte in it.
     pub(crate) fn desc_place(&self, group: u32) -> (u32, usize) {
-        let each = self.block / DESC;
-        (
-            self.first + 1 + group / each,
-            (group % each * DESC) as usize,
-        )
+        let each = self.desc_each();
+        let index = group / each;
+        let block = match index < self.first_meta_bg {
+            true => self.first + 1 + index,
+            false => self.group_start(index * each) + u32::from(self.has_super(index * each)),
+        };
+        (block, (group % each * self.desc) as usize)
     }
 
     /// Bytes that three levels of block pointers reach.
@@ -474,20 +563,13 @@ impl Layout {
         blocks * u64::from(self.block)
     }
 
-    /// The features that only reading is possible without, and whose structures no check looks at.
-    pub fn unchecked_features(&self) -> Vec<String> {
-        let unknown = self.ro_compat & !ro_compat::KNOWN;
-        let bits = (0..u32::BITS).map(|bit| 1 << bit);
-        let name = |bit: u32| {
-            let mut names = ro_compat::NAMES.iter();
-            let known = names.find(|(of, _)| *of == bit);
-            known.map_or_else(|| format!("{bit:#x}"), |(_, name)| (*name).into())
-        };
-        bits.filter(|bit| unknown & bit != 0).map(name).collect()
+    /// Bytes of the longest file that extents map: Linux leaves one block number out.
+    pub(crate) fn extent_bytes_max(&self) -> u64 {
+        u64::from(u32::MAX) * u64::from(self.block)
     }
 
-    /// Bytes of the longest file: three levels of block pointers, and `i_blocks` in 32 bits counts
-    /// units of 512 bytes.
+    /// Bytes of the longest file without extents: three levels of block pointers, and `i_blocks` in
+    /// 32 bits counts units of 512 bytes.
     pub(crate) fn file_bytes_max(&self) -> u64 {
         let pointers = u64::from(self.pointers());
         let block = u64::from(self.block);

@@ -8,8 +8,9 @@
 use crate::{
     Ext, ExtError,
     cache::Class,
-    format::{Layout, desc, le16, le32, put16},
+    format::{DESC, Layout, desc, incompat, le16, le32, put16},
     store::Store,
+    sum::Sums,
 };
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 use nandlab_block::BlockDevice;
@@ -21,31 +22,129 @@ pub(crate) struct Group {
     pub block_bitmap: u32,
     pub inode_bitmap: u32,
     pub table: u32,
-    pub free_blocks: u16,
-    pub free_inodes: u16,
-    pub directories: u16,
+    pub free_blocks: u32,
+    pub free_inodes: u32,
+    pub directories: u32,
+    /// Inodes at the end of the table that were never used.
+    pub unused: u32,
+    /// Marks of ext4; none where descriptors have no checksums.
+    pub flags: u16,
+}
+
+/// One of a group's bitmaps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Map {
+    Blocks,
+    Inodes,
 }
 
 impl Group {
-    pub fn parse(bytes: &[u8]) -> Self {
+    pub fn parse(bytes: &[u8], layout: &Layout) -> Self {
+        let wide = layout.desc > DESC;
+        let block = |at: usize| match wide && le32(bytes, desc::HIGH + at) != 0 {
+            // No block of the volume.
+            true => u32::MAX,
+            false => le32(bytes, at),
+        };
+        // The upper halves of the counts follow those of the block numbers.
+        let count = |at: usize, high: usize| {
+            let high = if wide {
+                le16(bytes, desc::HIGH + high)
+            } else {
+                0
+            };
+            u32::from(le16(bytes, at)) | u32::from(high) << 16
+        };
+        let is_summed = layout.sums != Sums::None;
         Self {
-            block_bitmap: le32(bytes, desc::BLOCK_BITMAP),
-            inode_bitmap: le32(bytes, desc::INODE_BITMAP),
-            table: le32(bytes, desc::TABLE),
-            free_blocks: le16(bytes, desc::FREE_BLOCKS),
-            free_inodes: le16(bytes, desc::FREE_INODES),
-            directories: le16(bytes, desc::DIRECTORIES),
+            block_bitmap: block(desc::BLOCK_BITMAP),
+            inode_bitmap: block(desc::INODE_BITMAP),
+            table: block(desc::TABLE),
+            free_blocks: count(desc::FREE_BLOCKS, 12),
+            free_inodes: count(desc::FREE_INODES, 14),
+            directories: count(desc::DIRECTORIES, 16),
+            unused: if is_summed {
+                count(desc::UNUSED, 18)
+            } else {
+                0
+            },
+            flags: if is_summed {
+                le16(bytes, desc::FLAGS)
+            } else {
+                0
+            },
         }
+    }
+
+    /// Brings the counts and marks in a descriptor up to date.
+    pub fn put(&self, bytes: &mut [u8], layout: &Layout) {
+        let wide = layout.desc > DESC;
+        let mut count = |at: usize, high: usize, value: u32| {
+            put16(bytes, at, value as u16);
+            if wide {
+                put16(bytes, desc::HIGH + high, (value >> 16) as u16);
+            }
+        };
+        count(desc::FREE_BLOCKS, 12, self.free_blocks);
+        count(desc::FREE_INODES, 14, self.free_inodes);
+        count(desc::DIRECTORIES, 16, self.directories);
+        if layout.sums != Sums::None {
+            count(desc::UNUSED, 18, self.unused);
+            put16(bytes, desc::FLAGS, self.flags);
+        }
+    }
+
+    pub fn bitmap(&self, map: Map) -> u32 {
+        match map {
+            Map::Blocks => self.block_bitmap,
+            Map::Inodes => self.inode_bitmap,
+        }
+    }
+
+    pub fn is_unwritten(&self, map: Map) -> bool {
+        let mark = match map {
+            Map::Blocks => desc::BLOCK_UNINIT,
+            Map::Inodes => desc::INODE_UNINIT,
+        };
+        self.flags & mark != 0
+    }
+
+    /// Inodes of the group's table that may have been used.
+    pub fn written_inodes(&self, layout: &Layout) -> u32 {
+        match self.is_unwritten(Map::Inodes) {
+            true => 0,
+            false => layout.inodes_per_group.saturating_sub(self.unused),
+        }
+    }
+
+    /// The ranges of blocks that the group's metadata takes.
+    pub fn zones(&self, layout: &Layout, group: u32) -> [(u32, u32); 4] {
+        let start = layout.group_start(group);
+        let range = |first: u32, count: u32| (first, first.saturating_add(count));
+        [
+            range(start, layout.header(group)),
+            range(self.block_bitmap, 1),
+            range(self.inode_bitmap, 1),
+            range(self.table, layout.table_blocks()),
+        ]
     }
 }
 
-/// Reads all descriptors; refuses those that lead out of their group, as Linux does.
-pub(crate) fn read<D: BlockDevice>(store: &mut Store<D>) -> Result<Vec<Group>, ExtError> {
+/// Reads all descriptors; refuses those that lead out of their group, as Linux does, and wrong
+/// checksums if the volume is to be written.
+pub(crate) fn read<D: BlockDevice>(
+    store: &mut Store<D>,
+    verify: bool,
+) -> Result<Vec<Group>, ExtError> {
     let layout = store.layout;
     let mut groups = Vec::new();
     for group in 0..layout.groups {
         let (block, at) = layout.desc_place(group);
-        let found = Group::parse(&store.block(block)?[at..]);
+        let bytes = &store.block(block)?[at..at + layout.desc as usize];
+        let found = Group::parse(bytes, &layout);
+        if verify {
+            check_sum(&layout, group, bytes)?;
+        }
         let places = [
             ("block bitmap", found.block_bitmap, 1),
             ("inode bitmap", found.inode_bitmap, 1),
@@ -65,15 +164,36 @@ pub(crate) fn read<D: BlockDevice>(store: &mut Store<D>) -> Result<Vec<Group>, E
     Ok(groups)
 }
 
+/// Compares a descriptor with its checksum.
+pub(crate) fn check_sum(layout: &Layout, group: u32, bytes: &[u8]) -> Result<(), ExtError> {
+    let found = le16(bytes, desc::CHECKSUM);
+    if layout.sums == Sums::None || found == layout.desc_sum(group, bytes) {
+        return Ok(());
+    }
+    let (block, at) = layout.desc_place(group);
+    Err(ExtError::Checksum {
+        block,
+        offset: at as u32,
+        what: "a group descriptor",
+        found: found.into(),
+        expected: layout.desc_sum(group, bytes).into(),
+    })
+}
+
 fn is_misplaced(layout: &Layout, group: u32, place: u32, length: u32) -> bool {
-    let start = layout.group_start(group);
-    let end = start + layout.group_blocks(group);
+    let (start, end) = match layout.incompat & incompat::FLEX_BG {
+        0 => {
+            let start = layout.group_start(group);
+            (start, start + layout.group_blocks(group))
+        }
+        _ => (layout.first, layout.blocks),
+    };
     let inside = place >= start
         && place
             .checked_add(length)
             .is_some_and(|behind| behind <= end);
     // Descriptors of their own must not be taken for a bitmap.
-    !inside || place <= layout.first + layout.desc_blocks()
+    !inside || place < layout.first + layout.header(0) - layout.reserved_gdt
 }
 
 /// What was given back since the last commit: the bitmaps as they were before, and how much it is.
@@ -121,13 +241,109 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Brings a group's counts to its descriptor.
     fn put_group(&mut self, group: u32) -> Result<(), ExtError> {
-        let (block, at) = self.store.layout.desc_place(group);
-        let counts = self.groups[group as usize];
+        let layout = self.store.layout;
+        let (block, at) = layout.desc_place(group);
+        if layout.sums != Sums::None {
+            self.unsealed.groups.insert(group);
+        }
         let bytes = self.store.edit(block, Class::Counts)?;
-        put16(bytes, at + desc::FREE_BLOCKS, counts.free_blocks);
-        put16(bytes, at + desc::FREE_INODES, counts.free_inodes);
-        put16(bytes, at + desc::DIRECTORIES, counts.directories);
+        self.groups[group as usize].put(&mut bytes[at..], &layout);
         Ok(())
+    }
+
+    /// A group's bitmap: its block, and its bytes. One that was never written is what it would be.
+    pub(crate) fn bitmap(&mut self, group: u32, map: Map) -> Result<(u32, &[u8]), ExtError> {
+        let block = self.load_bitmap(group, map)?;
+        Ok((block, self.store.block(block)?))
+    }
+
+    fn load_bitmap(&mut self, group: u32, map: Map) -> Result<u32, ExtError> {
+        let own = self.groups[group as usize];
+        let block = own.bitmap(map);
+        if self.store.cache.has(block) {
+            return Ok(block);
+        }
+        if own.is_unwritten(map) {
+            let bytes = self.unwritten_bitmap(group, map);
+            self.store.cache.keep(block, bytes.into());
+        } else if self.store.verify {
+            self.check_bitmap_sum(group, map)?;
+        }
+        Ok(block)
+    }
+
+    /// The bitmap of a group that holds metadata only.
+    fn unwritten_bitmap(&self, group: u32, map: Map) -> Vec<u8> {
+        let layout = &self.store.layout;
+        let mut bytes = alloc::vec![0u8; layout.size()];
+        let mut set = |at: u32| bytes[at as usize / 8] |= 1 << (at % 8);
+        let bits = match map {
+            Map::Inodes => layout.inodes_per_group,
+            Map::Blocks => {
+                let start = layout.group_start(group);
+                let count = layout.group_blocks(group);
+                let own = self.zones.within(start, start + count);
+                own.for_each(|block| set((block - start) / layout.cluster));
+                count.div_ceil(layout.cluster)
+            }
+        };
+        (bits..layout.block * 8).for_each(set);
+        bytes
+    }
+
+    /// A checksum in a group's descriptor, by the places of its halves.
+    fn stored_sum(&mut self, group: u32, low: usize, high: usize) -> Result<u32, ExtError> {
+        let layout = self.store.layout;
+        let (place, at) = layout.desc_place(group);
+        let bytes = &self.store.block(place)?[at..at + layout.desc as usize];
+        let upper = if bytes.len() > high {
+            le16(bytes, high)
+        } else {
+            0
+        };
+        Ok(u32::from(le16(bytes, low)) | u32::from(upper) << 16)
+    }
+
+    /// Compares a bitmap with the checksum in its group's descriptor.
+    pub(crate) fn check_bitmap_sum(&mut self, group: u32, map: Map) -> Result<(), ExtError> {
+        let layout = self.store.layout;
+        let own = self.groups[group as usize];
+        if !layout.has_sums() || own.is_unwritten(map) {
+            return Ok(());
+        }
+        let (what, low, high, bits) = match map {
+            Map::Blocks => {
+                let bits = layout.per_group / layout.cluster;
+                (
+                    "a block bitmap",
+                    desc::BLOCK_SUM,
+                    desc::BLOCK_SUM_HIGH,
+                    bits,
+                )
+            }
+            Map::Inodes => {
+                let bits = layout.inodes_per_group;
+                (
+                    "an inode bitmap",
+                    desc::INODE_SUM,
+                    desc::INODE_SUM_HIGH,
+                    bits,
+                )
+            }
+        };
+        let found = self.stored_sum(group, low, high)?;
+        let block = own.bitmap(map);
+        let expected = layout.bitmap_sum(self.store.block(block)?, bits);
+        match found == expected {
+            true => Ok(()),
+            false => Err(ExtError::Checksum {
+                block,
+                offset: 0,
+                what,
+                found,
+                expected,
+            }),
+        }
     }
 
     /// The first bit from `from` on, below `end`, that is clear in the bitmap now and was at the
@@ -215,7 +431,7 @@ impl<D: BlockDevice> Ext<D> {
     /// A free block of a group: the goal, one of the 64 to which it belongs, the first of eight in
     /// a row, any.
     fn free_block(&mut self, group: u32, from: u32) -> Result<Option<u32>, ExtError> {
-        let bitmap = self.groups[group as usize].block_bitmap;
+        let bitmap = self.load_bitmap(group, Map::Blocks)?;
         let end = self.store.layout.group_blocks(group);
         let near = end.min((from + 63) & !63);
         if let Some(found) = self.clear_bit(bitmap, from, near)? {
@@ -234,7 +450,7 @@ impl<D: BlockDevice> Ext<D> {
     fn take_block(&mut self, group: u32, within: u32) -> Result<u32, ExtError> {
         let layout = self.store.layout;
         let block = layout.group_start(group) + within;
-        let bitmap = self.groups[group as usize].block_bitmap;
+        let bitmap = self.load_bitmap(group, Map::Blocks)?;
         if self.is_metadata(block) {
             let expected = "1: the block holds bitmaps, inodes or descriptors";
             return Err(ExtError::Block {
@@ -247,6 +463,7 @@ impl<D: BlockDevice> Ext<D> {
         }
         self.flip(bitmap, within, true)?;
         let counts = &mut self.groups[group as usize];
+        counts.flags &= !desc::BLOCK_UNINIT;
         counts.free_blocks -= 1;
         self.free_blocks = self.free_blocks.saturating_sub(1);
         self.put_group(group)?;
@@ -255,22 +472,7 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Whether a block belongs to the volume's own metadata, and so to no inode.
     pub(crate) fn is_metadata(&self, block: u32) -> bool {
-        let layout = &self.store.layout;
-        if !layout.is_block(block) {
-            return true;
-        }
-        let (group, within) = layout.group_of(block);
-        let own = &self.groups[group as usize];
-        let header = if layout.has_super(group) {
-            1 + layout.desc_blocks() + layout.reserved_gdt
-        } else {
-            0
-        };
-        let table = own.table..own.table + layout.table_blocks();
-        within < header
-            || block == own.block_bitmap
-            || block == own.inode_bitmap
-            || table.contains(&block)
+        !self.store.layout.is_block(block) || self.zones.contains(block)
     }
 
     /// Gives a block back.
@@ -284,7 +486,8 @@ impl<D: BlockDevice> Ext<D> {
             });
         }
         let (group, within) = self.store.layout.group_of(block);
-        self.flip(self.groups[group as usize].block_bitmap, within, false)?;
+        let bitmap = self.load_bitmap(group, Map::Blocks)?;
+        self.flip(bitmap, within, false)?;
         let counts = &mut self.groups[group as usize];
         counts.free_blocks = counts.free_blocks.saturating_add(1);
         self.free_blocks += 1;
@@ -323,12 +526,19 @@ impl<D: BlockDevice> Ext<D> {
             if counts.free_inodes == 0 || reserved >= layout.inodes_per_group {
                 continue;
             }
+            self.load_bitmap(group, Map::Inodes)?;
             if let Some(found) =
                 self.clear_bit(counts.inode_bitmap, reserved, layout.inodes_per_group)?
             {
                 self.flip(counts.inode_bitmap, found, true)?;
                 let counts = &mut self.groups[group as usize];
                 counts.free_inodes -= 1;
+                let behind = layout.inodes_per_group - found - 1;
+                counts.unused = match counts.flags & desc::INODE_UNINIT {
+                    0 => counts.unused.min(behind),
+                    _ => behind,
+                };
+                counts.flags &= !desc::INODE_UNINIT;
                 counts.directories = counts.directories.saturating_add(directory.into());
                 self.free_inodes = self.free_inodes.saturating_sub(1);
                 self.put_group(group)?;
@@ -344,9 +554,8 @@ impl<D: BlockDevice> Ext<D> {
         let count = self.store.layout.groups;
         let inodes = self.free_inodes / count;
         let blocks = self.free_blocks / count;
-        let roomy = |group: &Group| {
-            u32::from(group.free_inodes) >= inodes.max(1) && u32::from(group.free_blocks) >= blocks
-        };
+        let roomy =
+            |group: &Group| group.free_inodes >= inodes.max(1) && group.free_blocks >= blocks;
         let from = if top { spread % count } else { home };
         let groups = (0..count)
             .map(|step| (from + step) % count)
@@ -355,15 +564,11 @@ impl<D: BlockDevice> Ext<D> {
         if top {
             return groups.min_by_key(directories).unwrap_or(home);
         }
-        let all: u32 = self
-            .groups
-            .iter()
-            .map(|group| u32::from(group.directories))
-            .sum();
+        let all: u32 = self.groups.iter().map(|group| group.directories).sum();
         let most = all / count + self.store.layout.inodes_per_group / 16;
         groups
             .into_iter()
-            .find(|group| u32::from(directories(group)) < most)
+            .find(|group| directories(group) < most)
             .unwrap_or(home)
     }
 
@@ -394,7 +599,8 @@ impl<D: BlockDevice> Ext<D> {
     /// Gives an inode back.
     pub(crate) fn free_inode(&mut self, inode: u32, directory: bool) -> Result<(), ExtError> {
         let (group, within) = self.store.layout.inode_group(inode);
-        self.flip(self.groups[group as usize].inode_bitmap, within, false)?;
+        let bitmap = self.load_bitmap(group, Map::Inodes)?;
+        self.flip(bitmap, within, false)?;
         let counts = &mut self.groups[group as usize];
         counts.free_inodes = counts.free_inodes.saturating_add(1);
         counts.directories = counts.directories.saturating_sub(directory.into());

@@ -7,9 +7,8 @@
 
 use crate::{
     Ext, ExtError,
-    cache::Class,
-    dir::{Found, Record, put_record, record},
-    format::{flags, le16, le32, put16, put32},
+    dir::{Found, Record, put_record, put_tail, record},
+    format::{flags, incompat, le16, le32, put16, put32},
     hash::hash,
     inode::Inode,
 };
@@ -76,14 +75,27 @@ impl<D: BlockDevice> Ext<D> {
         }
     }
 
+    /// The most pairs of a block in which they begin at `pairs`; a checksum takes one's space.
+    fn pairs_max(&self, pairs: usize) -> usize {
+        (self.store.layout.size() - pairs) / 8 - usize::from(self.store.layout.has_sums())
+    }
+
+    /// The most levels of an index below the first block.
+    fn levels_max(&self) -> u8 {
+        match self.store.layout.incompat & incompat::LARGE_DIR {
+            0 => 1,
+            _ => 2,
+        }
+    }
+
     /// A level of the index; none if it makes no sense.
     fn level(&mut self, block: u32, root: bool, hash: u32) -> Result<Option<Level>, ExtError> {
-        let size = self.store.layout.size();
         let pairs = if root { ROOT_PAIRS } else { NODE_PAIRS };
+        let most = self.pairs_max(pairs);
         let bytes = self.store.block(block)?;
         let limit = usize::from(le16(bytes, pairs));
         let count = usize::from(le16(bytes, pairs + 2));
-        if limit != (size - pairs) / 8 || count == 0 || count > limit {
+        if limit != most || count == 0 || count > limit {
             return Ok(None);
         }
         let mut level = Level {
@@ -122,7 +134,8 @@ impl<D: BlockDevice> Ext<D> {
         let length = bytes[INFO + 5];
         let below = bytes[INFO + 6];
         let unused = bytes[INFO + 7];
-        let plain = le32(bytes, INFO) == 0 && length == 8 && below <= 1 && unused & 1 == 0;
+        let plain = le32(bytes, INFO) == 0 && length == 8 && unused & 1 == 0;
+        let plain = plain && below <= self.levels_max();
         let version = self.hash_version(stored);
         let Some(hash) = of(version).filter(|_| plain) else {
             return Ok(None);
@@ -222,14 +235,14 @@ impl<D: BlockDevice> Ext<D> {
     ) -> Result<Option<Option<Found>>, ExtError> {
         if matches!(name, b"." | b"..") {
             let first = self.dir_block(number, dir, 0)?;
-            return Ok(Some(self.find_in(first, name)?));
+            return Ok(Some(self.find_in(number, first, name)?));
         }
         let Some((mut path, hash)) = self.probe_name(number, dir, name)? else {
             return Ok(None);
         };
         loop {
             let leaf = self.leaf(number, dir, &path)?;
-            if let Some(found) = self.find_in(leaf, name)? {
+            if let Some(found) = self.find_in(number, leaf, name)? {
                 return Ok(Some(Some(found)));
             }
             // Names of one hash may go on in the next block.
@@ -266,14 +279,14 @@ impl<D: BlockDevice> Ext<D> {
             return Ok(false);
         };
         let leaf = self.leaf(number, dir, &path)?;
-        if self.add_in(leaf, name, child, kind)? {
+        if self.add_in(number, leaf, name, (child, kind))? {
             return Ok(true);
         }
         let Some(path) = self.make_room(number, dir, path, hash)? else {
             return Ok(false);
         };
         let target = self.split(number, dir, &path, leaf, hash)?;
-        if self.add_in(target, name, child, kind)? {
+        if self.add_in(number, target, name, (child, kind))? {
             return Ok(true);
         }
         // Records of very different lengths: split again.
@@ -288,51 +301,90 @@ impl<D: BlockDevice> Ext<D> {
         path: Path,
         hash: u32,
     ) -> Result<Option<Path>, ExtError> {
-        let Some(low) = path.levels.last().copied() else {
-            return Ok(None);
-        };
-        if low.count < low.limit {
-            return Ok(Some(path));
+        let mut path = path;
+        loop {
+            // The lowest full level whose upper one has space, or the first if all are full.
+            let full = path.levels.iter().rev();
+            let full = full.take_while(|level| level.count == level.limit).count();
+            let depth = path.levels.len() - full;
+            match (full, depth) {
+                (0, _) => return Ok(Some(path)),
+                (_, 0) => self.add_level(number, dir, &path)?,
+                _ => self.split_level(number, dir, &path, depth)?,
+            }
+            match self.probe(number, dir, |_| Some(hash))? {
+                Some(next) => path = next,
+                None => return Ok(None),
+            }
         }
+    }
+
+    /// Moves all pairs of the first block to a new one below it.
+    fn add_level(&mut self, number: u32, dir: &mut Inode, path: &Path) -> Result<(), ExtError> {
         let root = path.levels[0];
-        if path.levels.len() > 1 && root.count == root.limit {
+        if path.levels.len() > usize::from(self.levels_max()) {
             return Err(Errno::NoSpace.into());
         }
+        let index = self.new_level(number, dir, root, 0)?;
+        let below = path.levels.len() as u8;
+        let bytes = self.edit_names(number, root.block)?;
+        bytes[INFO + 6] = below;
+        put16(bytes, ROOT_PAIRS + 2, 1);
+        put32(bytes, ROOT_PAIRS + 4, index);
+        Ok(())
+    }
+
+    /// Moves the upper half of a full block's pairs to a new one beside it.
+    fn split_level(
+        &mut self,
+        number: u32,
+        dir: &mut Inode,
+        path: &Path,
+        depth: usize,
+    ) -> Result<(), ExtError> {
+        let low = path.levels[depth];
+        let above = path.levels[depth - 1];
+        let from = low.count / 2;
+        let middle = low.hash(self.store.block(low.block)?, from);
+        let index = self.new_level(number, dir, low, from)?;
+        self.insert_pair(number, &above, middle, index)?;
+        self.ordered(above.block, low.block)?;
+        let bytes = self.edit_names(number, low.block)?;
+        put16(bytes, low.pairs + 2, from as u16);
+        Ok(())
+    }
+
+    /// A new block of the index with the pairs of another from `from` on; gives its place in the
+    /// directory.
+    fn new_level(
+        &mut self,
+        number: u32,
+        dir: &mut Inode,
+        old: Level,
+        from: usize,
+    ) -> Result<u32, ExtError> {
         let (index, block) = self.append_block(number, dir)?;
         let size = self.store.layout.size();
-        let from = if path.levels.len() == 1 {
-            0
-        } else {
-            low.count / 2
-        };
-        let old = self.store.block(low.block)?;
-        let middle = low.hash(old, from);
-        let moved = old[low.place(from)..low.place(low.count)].to_vec();
-        let node = self.store.fresh(block, Class::Directory)?;
+        let limit = self.pairs_max(NODE_PAIRS);
+        let bytes = self.store.block(old.block)?;
+        let moved = bytes[old.place(from)..old.place(old.count)].to_vec();
+        let node = self.fresh_names(number, block)?;
         put_record(node, 0, size, 0, b"", 0);
         node[NODE_PAIRS..NODE_PAIRS + moved.len()].copy_from_slice(&moved);
-        put16(node, NODE_PAIRS, ((size - NODE_PAIRS) / 8) as u16);
-        put16(node, NODE_PAIRS + 2, (low.count - from) as u16);
-        if path.levels.len() == 1 {
-            let bytes = self.store.edit(root.block, Class::Directory)?;
-            bytes[INFO + 6] = 1;
-            put16(bytes, ROOT_PAIRS + 2, 1);
-            put32(bytes, ROOT_PAIRS + 4, index);
-        } else {
-            self.insert_pair(&root, middle, index)?;
-            self.ordered(root.block, low.block)?;
-            put16(
-                self.store.edit(low.block, Class::Directory)?,
-                low.pairs + 2,
-                from as u16,
-            );
-        }
-        self.probe(number, dir, |_| Some(hash))
+        put16(node, NODE_PAIRS, limit as u16);
+        put16(node, NODE_PAIRS + 2, (old.count - from) as u16);
+        Ok(index)
     }
 
     /// Puts a pair behind the one that leads on; there is space.
-    fn insert_pair(&mut self, level: &Level, hash: u32, index: u32) -> Result<(), ExtError> {
-        let bytes = self.store.edit(level.block, Class::Directory)?;
+    fn insert_pair(
+        &mut self,
+        number: u32,
+        level: &Level,
+        hash: u32,
+        index: u32,
+    ) -> Result<(), ExtError> {
+        let bytes = self.edit_names(number, level.block)?;
         let at = level.place(level.at + 1);
         let end = level.place(level.count);
         bytes.copy_within(at..end, at + 8);
@@ -385,10 +437,10 @@ impl<D: BlockDevice> Ext<D> {
         let middle = names[at].0;
         let goes_on = names[at - 1].0 == middle;
         let (index, block) = self.append_block(number, dir)?;
-        self.fill(block, &names[at..], true)?;
-        self.insert_pair(low, middle | u32::from(goes_on), index)?;
+        self.fill(number, block, &names[at..], true)?;
+        self.insert_pair(number, low, middle | u32::from(goes_on), index)?;
         self.ordered(low.block, leaf)?;
-        self.fill(leaf, &names[..at], false)?;
+        self.fill(number, leaf, &names[..at], false)?;
         Ok(if hash >= middle && !(goes_on && hash == middle) {
             block
         } else {
@@ -397,18 +449,24 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// Fills a block with these names.
-    fn fill(&mut self, block: u32, names: &[Hashed], fresh: bool) -> Result<(), ExtError> {
-        let size = self.store.layout.size();
+    fn fill(
+        &mut self,
+        number: u32,
+        block: u32,
+        names: &[Hashed],
+        fresh: bool,
+    ) -> Result<(), ExtError> {
+        let end = self.names_end();
         let bytes = if fresh {
-            self.store.fresh(block, Class::Directory)?
+            self.fresh_names(number, block)?
         } else {
-            self.store.edit(block, Class::Directory)?
+            self.edit_names(number, block)?
         };
         bytes.fill(0);
         let mut at = 0;
         for (count, (_, record, name)) in (1..).zip(names) {
             let length = if count == names.len() {
-                size - at
+                end - at
             } else {
                 record.used()
             };
@@ -416,8 +474,9 @@ impl<D: BlockDevice> Ext<D> {
             at += length;
         }
         if names.is_empty() {
-            put_record(bytes, 0, size, 0, b"", 0);
+            put_record(bytes, 0, end, 0, b"", 0);
         }
+        put_tail(bytes, end);
         Ok(())
     }
 
@@ -441,13 +500,14 @@ impl<D: BlockDevice> Ext<D> {
         let kinds = (dot.kind, dotdot.kind);
         let names = self.hashed(first, self.store.layout.hash_version)?;
         let (index, block) = self.append_block(number, dir)?;
-        self.fill(block, &names, true)?;
-        let bytes = self.store.edit(first, Class::Directory)?;
+        self.fill(number, block, &names, true)?;
+        let limit = self.pairs_max(ROOT_PAIRS);
+        let bytes = self.edit_names(number, first)?;
         bytes.fill(0);
         put_record(bytes, 0, 12, dot.inode, b".", kinds.0);
         put_record(bytes, 12, size - 12, dotdot.inode, b"..", kinds.1);
         (bytes[INFO + 4], bytes[INFO + 5]) = (stored, 8);
-        put16(bytes, ROOT_PAIRS, ((size - ROOT_PAIRS) / 8) as u16);
+        put16(bytes, ROOT_PAIRS, limit as u16);
         put16(bytes, ROOT_PAIRS + 2, 1);
         put32(bytes, ROOT_PAIRS + 4, index);
         dir.flags |= flags::INDEX;

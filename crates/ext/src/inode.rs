@@ -7,7 +7,8 @@
 use crate::{
     Ext, ExtError,
     cache::Class,
-    format::{INODE_OLD, Layout, flags, le16, le32, put16, put32},
+    extent_nodes,
+    format::{INODE_OLD, Layout, flags, incompat, le16, le32, put16, put32, ro_compat},
     time,
 };
 use nandlab_block::BlockDevice;
@@ -28,7 +29,9 @@ pub(crate) struct Inode {
     pub dtime: u32,
     pub links: u16,
     /// Units of 512 bytes, indirect blocks and attributes included.
-    pub units: u32,
+    pub units: u64,
+    /// The form in which the inode says them.
+    pub count: Count,
     pub flags: u32,
     pub block: [u32; 15],
     pub generation: u32,
@@ -38,11 +41,49 @@ pub(crate) struct Inode {
     pub extra: u16,
 }
 
+/// How an inode counts its blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Count {
+    /// In units of 512 bytes, in 32 bits.
+    #[default]
+    Short,
+    /// In units of 512 bytes, in 48 bits (`huge_file`).
+    Long,
+    /// In units of so many times 512 bytes, in 48 bits: blocks of the volume.
+    Blocks(u32),
+}
+
+impl Count {
+    fn of(flags: u32, layout: &Layout) -> Self {
+        match layout.ro_compat & ro_compat::HUGE_FILE != 0 {
+            false => Self::Short,
+            true if flags & flags::HUGE != 0 => Self::Blocks(layout.block / 512),
+            true => Self::Long,
+        }
+    }
+
+    fn unit(self) -> u64 {
+        match self {
+            Self::Blocks(unit) => unit.into(),
+            Self::Short | Self::Long => 1,
+        }
+    }
+}
+
+/// Bytes of an inode's block pointers, or of the root of its extents.
+pub(crate) const ROOT_BYTES: usize = 60;
+/// Byte of an inode at which the upper half of its units lies.
+const UNITS_HIGH: usize = 116;
 /// Where the times lie, and the rest of them.
 const TIMES: [(usize, usize); 3] = [(8, 140), (12, 132), (16, 136)];
 
 impl Inode {
     pub fn new(kind: FileType, mode: u16, owner: (u32, u32), now: Time, layout: &Layout) -> Self {
+        let mapped = layout.has_extents()
+            && matches!(
+                kind,
+                FileType::File | FileType::Directory | FileType::Symlink
+            );
         Self {
             mode: kind.mode() | mode & 0o7777,
             uid: owner.0,
@@ -55,16 +96,23 @@ impl Inode {
             dtime: 0,
             links: 1,
             units: 0,
-            flags: 0,
-            block: [0; 15],
+            count: Count::of(0, layout),
+            flags: if mapped { flags::EXTENTS } else { 0 },
+            block: if mapped {
+                extent_nodes::empty_root()
+            } else {
+                [0; 15]
+            },
             generation: 0,
             attributes: 0,
             extra: layout.extra_isize,
         }
     }
 
-    pub fn parse(bytes: &[u8]) -> Self {
+    pub fn parse(bytes: &[u8], layout: &Layout) -> Self {
         let mode = le16(bytes, 0);
+        let flags = le32(bytes, 32);
+        let count = Count::of(flags, layout);
         let space = bytes.len() - INODE_OLD as usize;
         // An extra length that leads beyond the inode means nothing.
         let extra = if space >= 4 {
@@ -83,10 +131,16 @@ impl Inode {
                 },
             )
         };
-        let high = if FileType::from_mode(mode) == Some(FileType::File) {
-            le32(bytes, 108)
-        } else {
-            0
+        let high = match FileType::from_mode(mode) {
+            Some(FileType::File) => le32(bytes, 108),
+            Some(FileType::Directory) if layout.incompat & incompat::LARGE_DIR != 0 => {
+                le32(bytes, 108)
+            }
+            _ => 0,
+        };
+        let units = match count {
+            Count::Short => 0,
+            Count::Long | Count::Blocks(_) => u64::from(le16(bytes, UNITS_HIGH)) << 32,
         };
         let [atime, ctime, mtime] = TIMES.map(|(at, more)| time(at, more));
         Self {
@@ -100,8 +154,9 @@ impl Inode {
             btime: (extra >= 24).then(|| time(144, 148)),
             dtime: le32(bytes, 20),
             links: le16(bytes, 26),
-            units: le32(bytes, 28),
-            flags: le32(bytes, 32),
+            units: (units | u64::from(le32(bytes, 28))) * count.unit(),
+            count,
+            flags,
             block: core::array::from_fn(|i| le32(bytes, 40 + 4 * i)),
             generation: le32(bytes, 100),
             attributes: le32(bytes, 104),
@@ -120,7 +175,11 @@ impl Inode {
         put32(bytes, 108, (self.size >> 32) as u32);
         put32(bytes, 20, self.dtime);
         put16(bytes, 26, self.links);
-        put32(bytes, 28, self.units);
+        let units = self.units / self.count.unit();
+        put32(bytes, 28, units as u32);
+        if self.count != Count::Short {
+            put16(bytes, UNITS_HIGH, (units >> 32) as u16);
+        }
         put32(bytes, 32, self.flags);
         for (i, number) in self.block.iter().enumerate() {
             put32(bytes, 40 + 4 * i, *number);
@@ -169,6 +228,23 @@ impl Inode {
         (self.mtime, self.ctime) = (self.rounded(now), self.rounded(now));
     }
 
+    /// The root of the extents, as bytes.
+    pub fn root(&self) -> [u8; ROOT_BYTES] {
+        core::array::from_fn(|at| (self.block[at / 4] >> (at % 4 * 8)) as u8)
+    }
+
+    pub fn set_root(&mut self, bytes: &[u8; ROOT_BYTES]) {
+        self.block = core::array::from_fn(|word| le32(bytes, 4 * word));
+    }
+
+    pub fn has_extents(&self) -> bool {
+        self.flags & flags::EXTENTS != 0
+    }
+
+    pub fn is_inline(&self) -> bool {
+        self.flags & flags::INLINE != 0
+    }
+
     /// Whether a symbolic link's target lies in the inode itself.
     pub fn is_fast_link(&self, layout: &Layout) -> bool {
         let attributes = if self.attributes == 0 {
@@ -176,12 +252,18 @@ impl Inode {
         } else {
             layout.block / 512
         };
-        self.kind() == Some(FileType::Symlink) && self.units == attributes
+        // Values of attributes in inodes of their own count, too.
+        let values = layout.incompat & incompat::EA_INODE != 0 && self.size < ROOT_BYTES as u64;
+        self.kind() == Some(FileType::Symlink)
+            && !self.has_extents()
+            && !self.is_inline()
+            && (self.units == attributes.into() || values)
     }
 
     /// Whether block pointers lead to contents.
     pub fn has_blocks(&self, layout: &Layout) -> bool {
         match self.kind() {
+            _ if self.is_inline() => false,
             Some(FileType::File | FileType::Directory) => true,
             Some(FileType::Symlink) => !self.is_fast_link(layout),
             _ => false,
@@ -222,10 +304,12 @@ impl<D: BlockDevice> Ext<D> {
 
     /// What an inode's bytes say.
     pub(crate) fn inode(&mut self, inode: u32) -> Result<Inode, ExtError> {
+        self.verify_inode(inode)?;
+        let layout = self.store.layout;
         let (block, at) = self.inode_place(inode);
-        let size = self.store.layout.inode_size as usize;
-        let found = Inode::parse(&self.store.block(block)?[at..at + size]);
-        if found.flags & flags::FOREIGN != 0 && found.links > 0 {
+        let size = layout.inode_size as usize;
+        let found = Inode::parse(&self.store.block(block)?[at..at + size], &layout);
+        if found.flags & layout.foreign_flags() != 0 && found.links > 0 {
             let expected = "none of encrypt, extents, inline data and attribute value";
             return Err(ExtError::Inode {
                 inode,
@@ -254,6 +338,9 @@ impl<D: BlockDevice> Ext<D> {
 
     /// An inode's bytes, to be changed.
     pub(crate) fn inode_bytes_mut(&mut self, inode: u32) -> Result<&mut [u8], ExtError> {
+        if self.store.layout.has_sums() {
+            self.unsealed.inodes.insert(inode);
+        }
         let (block, at) = self.inode_place(inode);
         let size = self.store.layout.inode_size as usize;
         Ok(&mut self.store.edit(block, Class::Inode)?[at..at + size])

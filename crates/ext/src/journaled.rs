@@ -76,7 +76,12 @@ impl<D: BlockDevice> Ext<D> {
     /// block pointers that lead to them, and where those are taken.
     fn credits_of_write(&self, blocks: u32, logged: bool) -> u32 {
         let layout = &self.store.layout;
-        let pointers = blocks / layout.pointers() + 4;
+        // A leaf of extents that are one block each holds a third of the pointers, or less after a
+        // split.
+        let pointers = match layout.has_extents() {
+            false => blocks / layout.pointers() + 4,
+            true => blocks / (layout.pointers() / 6) + 8,
+        };
         let taken = blocks.saturating_add(pointers).min(layout.groups);
         if logged { blocks } else { 0 }
             .saturating_add(pointers + taken + taken.min(layout.desc_blocks()))
@@ -153,6 +158,7 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Makes a transaction of all dirty metadata, and commits it.
     fn log_metadata(&mut self, since: u64) -> Result<(), ExtError> {
+        self.seal()?;
         let blocks = self.store.cache.metadata();
         let credits = self.credits();
         let store = &mut self.store;

@@ -1,12 +1,12 @@
-//! ext2 and ext3 over a disk.
+//! ext2, ext3 and ext4 over a disk.
 //!
-//! *Promises.* [`Ext`] is a [`FileSystem`](nandlab_vfs::FileSystem) on volumes as Linux has them,
-//! with blocks of 1, 2 and 4 KiB, indexed directories, and a journal in each of ext3's
-//! [modes](Mode); [`format`](mkfs::format) makes one, byte by byte as mke2fs; [`check`](Ext::check)
+//! *Promises.* [`Ext`] is a [`FileSystem`](nandlab_vfs::FileSystem) on volumes as Linux has them.
+//! Blocks have 1, 2 or 4 KiB; there are indexed directories, extents, checksums of metadata, and a
+//! journal in each of ext3's [modes](Mode); [`format`](mkfs::format) makes one, byte by byte as mke2fs; [`check`](Ext::check)
 //! finds what is wrong with one. Incompatible features that are not understood are refused by name,
-//! others of which only writing needs to know make the mount read-only. A journal that must be
+//! those that are read and not written make the mount read-only. A journal that must be
 //! recovered is, before anything is written. No volume, whatever its bytes, makes any of them panic
-//! or loop for ever. Memory is bounded by the cache it was given, dirty data, 24 bytes a group, the
+//! or loop for ever. Memory is bounded by the cache it was given, dirty data, 48 bytes a group, the
 //! inodes in use, a transaction and the journal's own. A check takes one bit a block and eight
 //! bytes an inode more.
 //!
@@ -54,6 +54,8 @@
 //!   two blocks of a directory whose index was growing; blocks and inodes that nothing uses; blocks
 //!   behind a file's length; counts.
 //!
+//! An ext4 has less: a cut within the split of a tree can lose extents of its file.
+//!
 //! That holds where the device writes blocks whole; a block of names torn between sectors is beyond
 //! what ext2 can repair. With [`Options::barriers`] off the order is the same, but only the end of
 //! a commit waits for the device, as in Linux.
@@ -63,6 +65,7 @@
 
 extern crate alloc;
 
+mod bitmap_check;
 mod cache;
 mod calls;
 mod check;
@@ -70,34 +73,46 @@ mod commit;
 mod dir;
 mod disk;
 mod error;
+mod extent_nodes;
+mod extents;
+mod features;
 mod file;
 mod finding;
 mod format;
 mod groups;
+mod guard;
 mod hash;
 mod htree;
+mod inline;
 mod inode;
 mod journaled;
 mod life;
 mod list;
 mod map;
 mod mkfs;
+mod mkfs_journal;
 mod mount;
 mod names;
 mod node;
 mod order;
 mod orphan;
+mod orphan_file;
 mod past;
 mod place;
 mod plan;
 mod recover;
 mod regions;
 mod repair;
+mod seal;
 mod store;
 mod strict;
+mod sum;
+mod taken;
 mod time;
+mod tree_check;
 mod volume;
 mod xattr;
+mod zones;
 
 pub use error::ExtError;
 pub use finding::{Finding, Place, Report, Totals};
@@ -108,4 +123,5 @@ pub use nandlab_jbd::Checkpoint;
 pub use nandlab_vfs::report::{FINDINGS_MAX, Severity};
 pub use past::Deleted;
 pub use regions::Region;
+pub use sum::Sums;
 pub use volume::ExtVolume;

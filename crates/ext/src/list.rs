@@ -37,6 +37,10 @@ impl<D: BlockDevice> Ext<D> {
             return Ok(());
         }
         let seed = self.store.layout.hash_seed;
+        if dir.is_inline() {
+            let names = self.inline_names(number, &dir)?;
+            return self.give_unindexed(names, from, each);
+        }
         let low = (from >> 32) as u32;
         let indexed = self.is_indexed(&dir);
         let path = if indexed {
@@ -58,16 +62,27 @@ impl<D: BlockDevice> Ext<D> {
             },
             None if self.store.layout.has(compat::DIR_INDEX) && self.dir_blocks(&dir) == 1 => {
                 let block = self.dir_block(number, &dir, 0)?;
-                let version = self.index_version(None);
                 let names = self.names_in(block)?;
-                let hashed = names
-                    .into_iter()
-                    .map(|(record, name)| (hash(&name, version, seed).unwrap_or(0), record, name))
-                    .collect();
-                self.give(hashed, from, each).map(drop)
+                self.give_unindexed(names, from, each)
             }
             None => self.list_bytes(number, &dir, from, each),
         }
+    }
+
+    /// Gives all names of a directory without an index by the hashes that they would have.
+    fn give_unindexed(
+        &mut self,
+        names: Vec<(Record, Vec<u8>)>,
+        from: u64,
+        each: Each<'_>,
+    ) -> Result<(), ExtError> {
+        let seed = self.store.layout.hash_seed;
+        let version = self.index_version(None);
+        let hashed = names
+            .into_iter()
+            .map(|(record, name)| (hash(&name, version, seed).unwrap_or(0), record, name))
+            .collect();
+        self.give(hashed, from, each).map(drop)
     }
 
     /// Where an index leads to what cannot be had: all names that can, perhaps for the second time,

@@ -1,5 +1,5 @@
 //! Which block of the volume holds which block of an inode: twelve pointers in the inode, then one,
-//! two and three levels of indirect blocks.
+//! two and three levels of indirect blocks; or extents, see `extents`.
 //!
 //! *Promises.* A number that leads to what is no block for contents is an error and is not
 //! followed. Taking and giving back keep the inode's count of units. *Knows nothing of* what the
@@ -62,7 +62,7 @@ pub(crate) struct Mapped {
 }
 
 impl<D: BlockDevice> Ext<D> {
-    fn checked(&self, inode: u32, block: u32) -> Result<u32, ExtError> {
+    pub(crate) fn checked(&self, inode: u32, block: u32) -> Result<u32, ExtError> {
         if block != 0 && self.is_metadata(block) {
             return Err(ExtError::Inode {
                 inode,
@@ -82,6 +82,9 @@ impl<D: BlockDevice> Ext<D> {
         index: u32,
         most: u32,
     ) -> Result<Mapped, ExtError> {
+        if inode.has_extents() {
+            return self.extent_mapped(number, inode, index, most);
+        }
         let pointers = self.store.layout.pointers();
         let Some(Way { slots, levels }) = way(index, pointers) else {
             return Ok(Mapped { block: 0, run: 1 });
@@ -134,6 +137,9 @@ impl<D: BlockDevice> Ext<D> {
         index: u32,
         goal: u32,
     ) -> Result<(u32, bool), ExtError> {
+        if inode.has_extents() {
+            return self.extent_map(number, inode, index, goal);
+        }
         let Some(Way { slots, levels }) = way(index, self.store.layout.pointers()) else {
             return Err(Errno::FileTooBig.into());
         };
@@ -160,7 +166,7 @@ impl<D: BlockDevice> Ext<D> {
             }
             let next = self.allocate_block(goal)?;
             goal = next + 1;
-            inode.units += self.store.layout.block / 512;
+            inode.units += u64::from(self.store.layout.block / 512);
             if level < levels {
                 self.store.fresh(next, Class::Pointers)?;
             }
@@ -179,7 +185,13 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Where to look for a block: behind the one before it, which the caller may know as `goal`;
     /// otherwise near the pointers; otherwise in the inode's group.
-    fn goal(&mut self, number: u32, inode: &Inode, index: u32, goal: u32) -> Result<u32, ExtError> {
+    pub(crate) fn goal(
+        &mut self,
+        number: u32,
+        inode: &Inode,
+        index: u32,
+        goal: u32,
+    ) -> Result<u32, ExtError> {
         if goal != 0 {
             return Ok(goal);
         }
@@ -201,6 +213,9 @@ impl<D: BlockDevice> Ext<D> {
         inode: &mut Inode,
         index: u32,
     ) -> Result<(), ExtError> {
+        if inode.has_extents() {
+            return self.extent_trim(number, inode, index);
+        }
         self.trim_direct(number, inode, index)?;
         let n = u64::from(self.store.layout.pointers());
         let mut first = u64::from(DIRECT);
@@ -268,9 +283,15 @@ impl<D: BlockDevice> Ext<D> {
         Ok(from == 0)
     }
 
-    fn give_back(&mut self, number: u32, inode: &mut Inode, block: u32) -> Result<(), ExtError> {
+    pub(crate) fn give_back(
+        &mut self,
+        number: u32,
+        inode: &mut Inode,
+        block: u32,
+    ) -> Result<(), ExtError> {
         self.free_block_of(number, block)?;
-        inode.units = inode.units.saturating_sub(self.store.layout.block / 512);
+        let units = u64::from(self.store.layout.block / 512);
+        inode.units = inode.units.saturating_sub(units);
         Ok(())
     }
 }

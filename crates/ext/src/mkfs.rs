@@ -1,20 +1,26 @@
 //! Making a volume, with the choices of mke2fs.
 //!
-//! *Promises* byte by byte what `mke2fs -t ext2` and `-t ext3` make of e2fsprogs 1.47 with its own
-//! configuration, given the same size, identity and time. Everything that a mount or a check looks
-//! at is written, whatever was there before; blocks for contents are left as they are. *Knows
-//! nothing of* mounted volumes.
+//! *Promises* byte by byte what `mke2fs -t ext2`, `-t ext3` and `-t ext4` of e2fsprogs 1.47 make
+//! with its own configuration, given the same size, identity and time; but for the count of written
+//! bytes in the superblock of ext4. Everything that a mount or a check looks at is written, whatever
+//! was there before; blocks for contents are left as they are. *Knows nothing of* mounted volumes.
 
 use crate::{
     ExtError,
+    extent_nodes::{self, Extent},
     format::{
-        DESC, DIRECT, FLAG_SIGNED, INODE_OLD, JOURNAL_INODE, Layout, MAGIC, RESIZE_INODE, ROOT,
+        DIRECT, FLAG_SIGNED, INODE_OLD, JOURNAL_INODE, Layout, MAGIC, RESIZE_INODE, ROOT,
         STATE_CLEAN, SUPER_BYTES, desc, put16, put32, sb,
     },
+    groups::{Group, Map},
     inode::Inode,
     plan::Plan,
+    seal,
+    sum::{self, Sum},
+    taken::{self, Taken},
 };
 use alloc::{vec, vec::Vec};
+use core::ops::Range;
 use nandlab_block::{BlockDevice, BlockError, Lba};
 use nandlab_vfs::{FileType, Time, with_defaults};
 
@@ -27,6 +33,9 @@ with_defaults! {
     pub struct Format {
         /// Whether it has a journal: ext3. A volume of fewer than 2048 blocks gets none.
         pub journal: bool = false,
+        /// The features of ext4 that mke2fs gives it: extents, 64-bit descriptors,
+        /// flexible groups, checksums of all metadata.
+        pub ext4: bool = false,
         /// Blocks of the journal; by default from 1024 to 262 144 by the size of the volume.
         pub journal_blocks: Option<u32> = None,
         /// Bytes of a block, 1024, 2048 or 4096; by default 1024 below 512 MiB, otherwise 4096.
@@ -90,11 +99,20 @@ pub fn format<D: BlockDevice>(mut device: D, choices: &Format) -> Result<Layout,
             expected: "a divisor of the block",
         });
     }
+    let mut taken = Taken::default();
+    let groups = taken::place(&plan.layout, plan.flex, &mut taken);
+    let groups = groups.ok_or(FormatError::Size {
+        bytes: device.geometry().bytes(),
+        why: "no space for bitmaps and inodes",
+    })?;
     let mut maker = Maker {
         device: &mut device,
         layout: plan.layout,
         choices,
         cursor: 0,
+        taken,
+        groups,
+        flex: plan.flex,
         ratio: u64::from(plan.layout.block / unit),
     };
     maker.make(&plan)?;
@@ -106,23 +124,27 @@ pub fn format<D: BlockDevice>(mut device: D, choices: &Format) -> Result<Layout,
     )
 }
 
-struct Maker<'a, D> {
-    device: &'a mut D,
-    layout: Layout,
-    choices: &'a Format,
+pub(crate) struct Maker<'a, D> {
+    pub(crate) device: &'a mut D,
+    pub(crate) layout: Layout,
+    pub(crate) choices: &'a Format,
     /// The last block that was taken for contents; 0 while there is none.
-    cursor: u32,
+    pub(crate) cursor: u32,
+    pub(crate) taken: Taken,
+    /// Where bitmaps and tables lie.
+    pub(crate) groups: Vec<Group>,
+    pub(crate) flex: u32,
     ratio: u64,
 }
 
 impl<D: BlockDevice> Maker<'_, D> {
-    fn write(&mut self, block: u32, data: &[u8]) -> Result<(), FormatError> {
+    pub(crate) fn write(&mut self, block: u32, data: &[u8]) -> Result<(), FormatError> {
         Ok(self
             .device
             .write(Lba(u64::from(block) * self.ratio), data)?)
     }
 
-    fn zero(&mut self, block: u32, count: u32) -> Result<(), FormatError> {
+    pub(crate) fn zero(&mut self, block: u32, count: u32) -> Result<(), FormatError> {
         let each = (REQUEST_MAX / self.layout.size()) as u32;
         let zeros = vec![0; (count.min(each) * self.layout.block) as usize];
         for at in (0..count).step_by(each as usize) {
@@ -132,29 +154,24 @@ impl<D: BlockDevice> Maker<'_, D> {
         Ok(())
     }
 
-    /// Blocks of superblock and descriptors at a group's beginning.
-    fn header(&self, group: u32) -> u32 {
-        if self.layout.has_super(group) {
-            1 + self.layout.desc_blocks() + self.layout.reserved_gdt
-        } else {
-            0
-        }
-    }
-
-    /// Blocks of a group's own metadata: they are its first.
+    /// Blocks of a group's own metadata.
     fn own(&self, group: u32) -> u32 {
-        self.header(group) + 2 + self.layout.table_blocks()
+        self.layout.header(group) + 2 + self.layout.table_blocks()
     }
 
     /// The next block for contents: they are taken in order.
-    fn take(&mut self) -> u32 {
-        let mut next = self.cursor + 1;
-        let (group, within) = self.layout.group_of(next.max(self.layout.first));
-        if within < self.own(group) {
-            next = self.layout.group_start(group) + self.own(group);
-        }
+    pub(crate) fn take(&mut self) -> u32 {
+        let next = self.taken.behind((self.cursor + 1).max(self.layout.first));
+        self.taken.mark(next, 1);
         self.cursor = next;
         next
+    }
+
+    /// Blocks of a group that nothing has taken.
+    pub(crate) fn free_in(&self, group: u32) -> u32 {
+        let start = self.layout.group_start(group);
+        let count = self.layout.group_blocks(group);
+        count - self.taken.count(start, start + count)
     }
 
     fn make(&mut self, plan: &Plan) -> Result<(), FormatError> {
@@ -187,6 +204,7 @@ impl<D: BlockDevice> Maker<'_, D> {
         };
         table.extend(journal.map(|journal| (JOURNAL_INODE, journal, false)));
         table.push((11, lost, false));
+        self.mark_unwritten();
         for group in 0..layout.groups {
             self.make_group(group)?;
         }
@@ -199,7 +217,7 @@ impl<D: BlockDevice> Maker<'_, D> {
         Ok(())
     }
 
-    fn inode(&self, kind: FileType, mode: u16) -> Inode {
+    pub(crate) fn inode(&self, kind: FileType, mode: u16) -> Inode {
         let now = Time::new(self.choices.now.secs);
         Inode {
             btime: (self.layout.inode_size > INODE_OLD).then_some(now),
@@ -207,31 +225,77 @@ impl<D: BlockDevice> Maker<'_, D> {
         }
     }
 
-    fn units(&self, blocks: u32) -> u32 {
-        blocks * (self.layout.block / 512)
+    pub(crate) fn units(&self, blocks: u32) -> u64 {
+        u64::from(blocks) * u64::from(self.layout.block / 512)
     }
 
-    fn names(&self, entries: &[(u32, usize, &[u8])]) -> Vec<u8> {
-        let mut bytes = vec![0; self.layout.size()];
+    /// A block of names of a directory.
+    fn names(&self, dir: u32, entries: &[(u32, usize, &[u8])]) -> Vec<u8> {
+        let layout = &self.layout;
+        let mut bytes = vec![0; layout.size()];
+        let tail = if layout.has_sums() { sum::TAIL } else { 0 };
+        let end = bytes.len() - tail;
         let mut at = 0;
         for (inode, length, name) in entries {
-            let length = if *length == 0 {
-                bytes.len() - at
-            } else {
-                *length
-            };
+            let length = if *length == 0 { end - at } else { *length };
             let kind = if *inode == 0 { 0 } else { 2 };
             crate::dir::put_record(&mut bytes, at, length, *inode, name, kind);
             at += length;
         }
+        crate::dir::put_tail(&mut bytes, end);
+        let seed = layout.inode_seed(dir, 0);
+        self.seal_block(0, &mut bytes, Sum::Directory(seed));
         bytes
+    }
+
+    /// Gives a block its checksum, if the volume has any.
+    fn seal_block(&self, block: u32, bytes: &mut [u8], sum: Sum) {
+        let sealed = sum.of(&self.layout, block, bytes);
+        if let Some((at, value)) = sealed.filter(|_| self.layout.has_sums()) {
+            put32(bytes, at, value);
+        }
+    }
+
+    /// Gives an inode its blocks, which follow each other as far as runs say: first block and
+    /// count.
+    pub(crate) fn map(
+        &mut self,
+        inode: &mut Inode,
+        runs: &[(u32, u32)],
+    ) -> Result<u32, FormatError> {
+        let mut root = inode.root();
+        let extents: Vec<Extent> = extent_nodes::of_runs(runs);
+        if extent_nodes::put_leaf(&mut root, &extents) {
+            inode.set_root(&root);
+            return Ok(0);
+        }
+        let place = self.take();
+        let mut leaf = vec![0; self.layout.size()];
+        if !extent_nodes::put_leaf(&mut leaf, &extents) {
+            return Err(FormatError::Size {
+                bytes: self.device.geometry().bytes(),
+                why: "the journal lies in too many pieces",
+            });
+        }
+        // Only the journal is that long.
+        let seed = self.layout.inode_seed(JOURNAL_INODE, 0);
+        self.seal_block(place, &mut leaf, Sum::Extents(seed));
+        self.write(place, &leaf)?;
+        extent_nodes::put_index(&mut root, place);
+        inode.set_root(&root);
+        Ok(1)
     }
 
     fn make_root(&mut self, root: &mut Inode) -> Result<(), FormatError> {
         let block = self.take();
-        (root.links, root.size, root.units, root.block[0]) =
-            (3, self.layout.block.into(), self.units(1), block);
-        let bytes = self.names(&[(ROOT, 12, b"."), (ROOT, 12, b".."), (11, 0, b"lost+found")]);
+        (root.links, root.size, root.units) = (3, self.layout.block.into(), self.units(1));
+        match root.has_extents() {
+            false => root.block[0] = block,
+            true => _ = self.map(root, &[(block, 1)])?,
+        }
+        let entries: [(u32, usize, &[u8]); 3] =
+            [(ROOT, 12, b"."), (ROOT, 12, b".."), (11, 0, b"lost+found")];
+        let bytes = self.names(ROOT, &entries);
         self.write(block, &bytes)
     }
 
@@ -240,15 +304,22 @@ impl<D: BlockDevice> Maker<'_, D> {
         let count = DIRECT.min(16 * 1024 / self.layout.block).max(2);
         (lost.links, lost.size, lost.units) =
             (2, (count * self.layout.block).into(), self.units(count));
+        let mut runs = Vec::new();
         for index in 0..count {
             let block = self.take();
-            lost.block[index as usize] = block;
+            runs.push((block, 1));
+            if !lost.has_extents() {
+                lost.block[index as usize] = block;
+            }
             let bytes = if index == 0 {
-                self.names(&[(11, 12, b"."), (ROOT, 0, b"..")])
+                self.names(11, &[(11, 12, b"."), (ROOT, 0, b"..")])
             } else {
-                self.names(&[(0, 0, b"")])
+                self.names(11, &[(0, 0, b"")])
             };
             self.write(block, &bytes)?;
+        }
+        if lost.has_extents() {
+            self.map(lost, &runs)?;
         }
         Ok(())
     }
@@ -257,9 +328,15 @@ impl<D: BlockDevice> Maker<'_, D> {
     /// copies' of the others.
     fn make_resize(&mut self) -> Result<Inode, FormatError> {
         let layout = self.layout;
-        let mut inode = self.inode(FileType::File, 0o600);
+        let mut inode = Inode {
+            flags: 0,
+            block: [0; 15],
+            ..self.inode(FileType::File, 0o600)
+        };
         let pointers = u64::from(layout.pointers());
         inode.size = (pointers * pointers + pointers + u64::from(DIRECT)) * u64::from(layout.block);
+        // mke2fs looks behind what would be the group's own without flexible groups.
+        self.cursor = self.cursor.max(layout.first + self.own(0) - 1);
         let block = self.take();
         let copies = (1..layout.groups)
             .filter(|group| layout.has_super(*group))
@@ -284,107 +361,78 @@ impl<D: BlockDevice> Maker<'_, D> {
         Ok(inode)
     }
 
-    /// The journal: empty, its blocks in a row as far as groups let them.
-    fn make_journal(&mut self, count: u32) -> Result<Inode, FormatError> {
-        let pointers = self.layout.pointers();
-        let mut inode = self.inode(FileType::File, 0o600);
-        inode.size = u64::from(count) * u64::from(self.layout.block);
-        // Blocks of block pointers that are being filled, by level, from 1: where they lie and what
-        // they hold.
-        let mut open: [Option<(u32, Vec<u8>)>; 4] = Default::default();
-        let mut taken = 0;
-        for index in 0..count {
-            let (slots, levels) = crate::map::slots(index, pointers);
-            for level in 0..=levels {
-                let begins = slots[level + 1..=levels].iter().all(|slot| *slot == 0);
-                if !begins {
-                    continue;
-                }
-                let block = self.take();
-                taken += 1;
-                match level {
-                    0 => inode.block[slots[0] as usize] = block,
-                    _ => put32(
-                        &mut open[level]
-                            .as_mut()
-                            .map_or(&mut Vec::new(), |(_, bytes)| bytes)[..],
-                        slots[level] as usize * 4,
-                        block,
-                    ),
-                }
-                if level < levels {
-                    if let Some((place, bytes)) =
-                        open[level + 1].replace((block, vec![0; self.layout.size()]))
-                    {
-                        self.write(place, &bytes)?;
-                    }
-                } else {
-                    self.zero(block, 1)?;
-                }
-            }
-            if index == 0 {
-                let first = self.journal_superblock(count);
-                self.write(self.cursor, &first)?;
-            }
-        }
-        for (place, bytes) in open.into_iter().flatten() {
-            self.write(place, &bytes)?;
-        }
-        inode.units = self.units(taken);
-        Ok(inode)
-    }
-
-    /// A journal's first block: version 2, nothing in it (Linux `include/linux/jbd.h`).
-    fn journal_superblock(&self, count: u32) -> Vec<u8> {
-        let mut bytes = vec![0; self.layout.size()];
-        let words = [
-            (0, 0xC03B_3998),
-            (4, 4),
-            (12, self.layout.block),
-            (16, count),
-            (20, 1),
-            (24, 1),
-            (64, 1),
-        ];
-        words.iter().for_each(|(at, word): &(usize, u32)| {
-            bytes[*at..*at + 4].copy_from_slice(&word.to_be_bytes())
-        });
-        bytes[48..64].copy_from_slice(&self.choices.uuid);
-        bytes
-    }
-
-    /// Blocks of a group that hold contents by now.
-    fn contents(&self, group: u32) -> u32 {
-        let start = self.layout.group_start(group);
-        let own = self.own(group);
-        (self.cursor + 1)
-            .saturating_sub(start + own)
-            .min(self.layout.group_blocks(group) - own)
-    }
-
     fn inodes_used(group: u32) -> u32 {
         if group == 0 { 11 } else { 0 }
     }
 
+    /// Fills in counts, and marks what mke2fs leaves unwritten on volumes with checksums.
+    fn mark_unwritten(&mut self) {
+        let layout = self.layout;
+        for group in 0..layout.groups {
+            let used = Self::inodes_used(group);
+            let own = layout.header(group);
+            let free = self.free_in(group);
+            let is_empty = layout.group_blocks(group) - free == own;
+            let is_unwritten = is_empty && group > 0 && group + 1 < layout.groups;
+            let counts = &mut self.groups[group as usize];
+            counts.free_blocks = free;
+            counts.free_inodes = layout.inodes_per_group - used;
+            counts.directories = if group == 0 { 2 } else { 0 };
+            counts.flags = desc::ZEROED;
+            if layout.has_sums() {
+                counts.unused = layout.inodes_per_group - used;
+                counts.flags |= if used == 0 { desc::INODE_UNINIT } else { 0 };
+                counts.flags |= if is_unwritten { desc::BLOCK_UNINIT } else { 0 };
+            }
+        }
+    }
+
     /// Bitmaps and an empty table.
     fn make_group(&mut self, group: u32) -> Result<(), FormatError> {
-        let layout = self.layout;
-        let place = layout.group_start(group) + self.header(group);
-        let bitmap = |used: u32, end: u32| {
-            let mut bytes = vec![0u8; layout.size()];
-            for at in (0..used).chain(end..layout.block * 8) {
-                bytes[at as usize / 8] |= 1 << (at % 8);
+        let own = self.groups[group as usize];
+        for (map, bytes) in [
+            (Map::Blocks, self.block_bitmap(group)),
+            (Map::Inodes, self.inode_bitmap(group)),
+        ] {
+            match own.is_unwritten(map) {
+                true => self.zero(own.bitmap(map), 1)?,
+                false => self.write(own.bitmap(map), &bytes)?,
             }
-            bytes
-        };
-        let blocks = bitmap(
-            self.own(group) + self.contents(group),
-            layout.group_blocks(group),
-        );
-        let inodes = bitmap(Self::inodes_used(group), layout.inodes_per_group);
-        self.write(place, &blocks)?;
-        self.write(place + 1, &inodes)?;
-        self.zero(place + 2, layout.table_blocks())
+        }
+        self.zero(own.table, self.layout.table_blocks())
+    }
+
+    fn block_bitmap(&self, group: u32) -> Vec<u8> {
+        let layout = &self.layout;
+        let start = layout.group_start(group);
+        let count = layout.group_blocks(group);
+        let runs = self.taken.runs(start, start + count);
+        let runs = runs.map(|(first, end)| first - start..end - start);
+        let padding = count..layout.block * 8;
+        self.bits(runs.chain(core::iter::once(padding)))
+    }
+
+    fn inode_bitmap(&self, group: u32) -> Vec<u8> {
+        let used = Self::inodes_used(group);
+        let padding = self.layout.inodes_per_group..self.layout.block * 8;
+        self.bits([0..used, padding].into_iter())
+    }
+
+    /// A block with these bits set.
+    fn bits(&self, runs: impl Iterator<Item = Range<u32>>) -> Vec<u8> {
+        let mut bytes = vec![0u8; self.layout.size()];
+        runs.flatten()
+            .for_each(|at| bytes[at as usize / 8] |= 1 << (at % 8));
+        bytes
+    }
+
+    /// Gives the first inodes their checksums, used or not.
+    fn seal_inodes(&self, bytes: &mut [u8]) {
+        let size = self.layout.inode_size as usize;
+        let slots = (1..=11).zip(bytes.chunks_exact_mut(size));
+        for (number, slot) in slots.filter(|_| self.layout.has_sums()) {
+            sum::put_inode(self.layout.inode_seed(number, 0), slot);
+        }
     }
 
     fn put_inodes(&mut self, inodes: &[(u32, Inode, bool)]) -> Result<(), FormatError> {
@@ -400,6 +448,7 @@ impl<D: BlockDevice> Maker<'_, D> {
                 Inode {
                     size: 0,
                     units: 0,
+                    flags: 0,
                     block: [0; 15],
                     ..*inode
                 }
@@ -408,13 +457,13 @@ impl<D: BlockDevice> Maker<'_, D> {
             };
             inode.put(slot);
         }
-        let place = layout.group_start(0) + self.header(0) + 2;
-        self.write(place, &bytes)
+        self.seal_inodes(&mut bytes);
+        self.write(self.groups[0].table, &bytes)
     }
 
     fn free_blocks(&self) -> u32 {
         (0..self.layout.groups)
-            .map(|group| self.layout.group_blocks(group) - self.own(group) - self.contents(group))
+            .map(|group| self.free_in(group))
             .sum()
     }
 
@@ -480,13 +529,18 @@ impl<D: BlockDevice> Maker<'_, D> {
                 .zip(copy)
                 .for_each(|(at, word)| put32(&mut bytes, sb::JOURNAL_BLOCKS + at, word));
         }
+        if layout.has_sums() {
+            put16(&mut bytes, sb::DESC_SIZE, layout.desc as u16);
+            bytes[sb::LOG_GROUPS_PER_FLEX] = self.flex.ilog2() as u8;
+            bytes[sb::CHECKSUM_TYPE] = 1;
+        }
         bytes
     }
 
     fn descriptors(&self) -> Vec<u8> {
-        let layout = &self.layout;
+        let layout = self.layout;
         let mut bytes = vec![0; layout.desc_blocks() as usize * layout.size()];
-        for (group, slot) in (0..layout.groups).zip(bytes.chunks_exact_mut(DESC as usize)) {
+        for (group, slot) in (0..layout.groups).zip(bytes.chunks_exact_mut(layout.desc as usize)) {
             self.descriptor(group, slot);
         }
         bytes
@@ -494,19 +548,29 @@ impl<D: BlockDevice> Maker<'_, D> {
 
     fn descriptor(&self, group: u32, slot: &mut [u8]) {
         let layout = &self.layout;
-        let place = layout.group_start(group) + self.header(group);
-        let free = layout.group_blocks(group) - self.own(group) - self.contents(group);
-        put32(slot, desc::BLOCK_BITMAP, place);
-        put32(slot, desc::INODE_BITMAP, place + 1);
-        put32(slot, desc::TABLE, place + 2);
-        put16(slot, desc::FREE_BLOCKS, free as u16);
-        put16(
-            slot,
-            desc::FREE_INODES,
-            (layout.inodes_per_group - Self::inodes_used(group)) as u16,
-        );
-        put16(slot, desc::DIRECTORIES, if group == 0 { 2 } else { 0 });
-        put16(slot, desc::FLAGS, desc::ZEROED);
+        let own = self.groups[group as usize];
+        put32(slot, desc::BLOCK_BITMAP, own.block_bitmap);
+        put32(slot, desc::INODE_BITMAP, own.inode_bitmap);
+        put32(slot, desc::TABLE, own.table);
+        own.put(slot, layout);
+        put16(slot, desc::FLAGS, own.flags);
+        if layout.has_sums() {
+            self.seal_descriptor(group, slot);
+        }
+    }
+
+    fn seal_descriptor(&self, group: u32, slot: &mut [u8]) {
+        let layout = &self.layout;
+        let own = self.groups[group as usize];
+        let blocks = || layout.bitmap_sum(&self.block_bitmap(group), layout.per_group);
+        let inodes = || layout.bitmap_sum(&self.inode_bitmap(group), layout.inodes_per_group);
+        let sums = [
+            (!own.is_unwritten(Map::Blocks)).then(blocks),
+            (!own.is_unwritten(Map::Inodes)).then(inodes),
+        ];
+        seal::put_bitmap_sums(slot, sums);
+        let sum = layout.desc_sum(group, slot);
+        put16(slot, desc::CHECKSUM, sum);
     }
 
     /// A superblock, or a copy of it, and the descriptors behind it.
@@ -527,6 +591,11 @@ impl<D: BlockDevice> Maker<'_, D> {
         if group > 0 {
             // Who needs the copy had better check.
             put16(&mut block, sb::STATE, 0);
+        }
+        if self.layout.has_sums() {
+            let own = &mut block[at..at + SUPER_BYTES];
+            let sum = sum::of_super(own);
+            put32(own, sb::CHECKSUM, sum);
         }
         if group == 0 && first > 0 {
             // Whatever began here before: no boot sector, no other file system.

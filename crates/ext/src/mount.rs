@@ -5,9 +5,12 @@ use crate::{
     disk::Disk,
     format::{STATE_CLEAN, STATE_ERRORS, incompat, le16, le32, put16, put32, ro_compat, sb},
     groups::{self, Group, Held},
+    guard,
     node::{Life, Nodes},
     order::Order,
+    seal::{Unsealed, Verified},
     store::Store,
+    zones::Zones,
 };
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -67,6 +70,9 @@ with_defaults! {
 pub struct Ext<D> {
     pub(crate) store: Store<D>,
     pub(crate) groups: Vec<Group>,
+    pub(crate) zones: Zones,
+    pub(crate) unsealed: Unsealed,
+    pub(crate) verified: Verified,
     pub(crate) free_blocks: u32,
     pub(crate) free_inodes: u32,
     pub(crate) held: Held,
@@ -94,8 +100,8 @@ pub struct Ext<D> {
 }
 
 impl<D: BlockDevice> Ext<D> {
-    /// Mounts a volume; recovers its journal first if that is needed. One with features that only
-    /// readers understand is mounted read-only, and as it is.
+    /// Mounts a volume; recovers its journal first if that is needed. One with features that are
+    /// not written here is mounted read-only; one with unknown features is mounted as it is.
     pub fn mount(device: D, options: Options) -> Result<Self, ExtError> {
         let disk = if options.read_only {
             Disk::Plain(device)
@@ -115,13 +121,10 @@ impl<D: BlockDevice> Ext<D> {
         if !ext.options.read_only {
             match ext.end_orphans() {
                 Ok(()) => {}
-                Err(
-                    error @ (ExtError::Inode { .. }
-                    | ExtError::Block { .. }
-                    | ExtError::Device(BlockError::Missing { .. })),
-                ) => {
+                Err(error @ ExtError::Device(BlockError::Missing { .. })) => {
                     ext.gate.remember(Call::new("mount"), error);
                 }
+                Err(error) if error.is_damage() => ext.gate.remember(Call::new("mount"), error),
                 Err(error) => return Err(error),
             }
         }
@@ -140,16 +143,20 @@ impl<D: BlockDevice> Ext<D> {
         store.now = Time::new(written.into());
         let unrecovered = layout.incompat & incompat::RECOVER != 0;
         let plain = store.disk.journal().is_none();
-        let read_only =
-            options.read_only || layout.ro_compat & !ro_compat::KNOWN != 0 || unrecovered && plain;
-        let groups = groups::read(&mut store)?;
-        let sum =
-            |count: fn(&Group) -> u16| groups.iter().map(|group| u32::from(count(group))).sum();
+        let read_only = options.read_only || layout.is_read_only() || unrecovered && plain;
+        if !read_only {
+            guard::check(&mut store)?;
+        }
+        let groups = groups::read(&mut store, !read_only)?;
+        let sum = |count: fn(&Group) -> u32| groups.iter().map(count).sum();
         Ok(Self {
             store,
             free_blocks: sum(|group| group.free_blocks),
             free_inodes: sum(|group| group.free_inodes),
+            zones: Zones::new(&layout, &groups),
             groups,
+            unsealed: Unsealed::default(),
+            verified: Verified::default(),
             held: Held::default(),
             order: Order::default(),
             nodes: Nodes::default(),
@@ -264,6 +271,7 @@ impl<D: BlockDevice> Ext<D> {
     /// Writes the superblock to its place, past the journal: none of its transactions may have it.
     pub(crate) fn write_super(&mut self) -> Result<(), ExtError> {
         let (block, _) = self.store.layout.super_place();
+        self.store.seal_super()?;
         self.store.write(&[block])?;
         self.store.barrier()
     }
@@ -295,6 +303,11 @@ impl<D: BlockDevice> Ext<D> {
         let features = le32(bytes, sb::INCOMPAT);
         put16(bytes, sb::STATE, state | clean);
         put32(bytes, sb::INCOMPAT, features & !incompat::RECOVER);
+        // No slot of the file of orphans is in use by now.
+        let filed = le32(bytes, sb::RO_COMPAT) & ro_compat::ORPHAN_PRESENT;
+        if filed != 0 && clean != 0 {
+            put32(bytes, sb::RO_COMPAT, le32(bytes, sb::RO_COMPAT) & !filed);
+        }
         put32(bytes, sb::WRITE_TIME, now.secs as u32);
         self.write_super()
     }

@@ -6,8 +6,8 @@
 use crate::{
     Ext, ExtError,
     cache::Class,
-    dir::{Found, put_record},
-    format::LINKS_MAX,
+    dir::{Found, put_record, put_tail},
+    format::{flags, ro_compat},
     hash::hash,
     inode::Inode,
     node::Life,
@@ -81,8 +81,24 @@ impl<D: BlockDevice> Ext<D> {
     fn touch_dir(&mut self, dir: u32, links: i32) -> Result<(), ExtError> {
         let mut inode = self.inode(dir)?;
         inode.touch(self.store.now);
-        inode.links = inode.links.saturating_add_signed(links as i16);
+        // One link means more than the field counts.
+        let uncounted = self.has_uncounted_links(&inode);
+        if !(uncounted && inode.links == 1) {
+            inode.links = inode.links.saturating_add_signed(links as i16);
+        }
+        if uncounted && inode.links > self.store.layout.links_max() {
+            inode.links = 1;
+        }
         self.put_inode(dir, &inode)
+    }
+
+    /// True if a directory may have more links than its inode counts (`dir_nlink`).
+    pub(crate) fn has_uncounted_links(&self, dir: &Inode) -> bool {
+        self.store.layout.ro_compat & ro_compat::DIR_NLINK != 0 && self.is_indexed(dir)
+    }
+
+    fn is_full_of_links(&self, dir: &Inode) -> bool {
+        dir.links >= self.store.layout.links_max() && !self.has_uncounted_links(dir)
     }
 
     /// The number to which an entry leads, and what is there.
@@ -115,14 +131,16 @@ impl<D: BlockDevice> Ext<D> {
         mode: u16,
         by: Caller,
     ) -> Result<u32, ExtError> {
-        let parent = self.check_free(dir, name)?;
+        self.check_free(dir, name)?;
+        self.spill(dir)?;
+        let parent = self.check_dir(dir)?;
         let kind = node.kind();
         let directory = node == NewNode::Directory;
         if let NewNode::Symlink { target } = node {
             let most = TARGET_MAX.min(self.store.layout.size() - 1);
             rules::check_target(target, most)?;
         }
-        if directory && parent.links >= LINKS_MAX {
+        if directory && self.is_full_of_links(&parent) {
             return Err(Errno::TooManyLinks.into());
         }
         let (mode, gid) = rules::inherit((parent.mode, parent.gid), directory, mode, by);
@@ -158,6 +176,7 @@ impl<D: BlockDevice> Ext<D> {
         match node {
             NewNode::Directory => self.fill_dir(number, inode, parent)?,
             NewNode::Symlink { target } if target.len() <= FAST_MAX => {
+                (inode.flags, inode.block) = (inode.flags & !flags::EXTENTS, [0; 15]);
                 put_fast(inode, target);
                 inode.size = target.len() as u64;
             }
@@ -182,20 +201,26 @@ impl<D: BlockDevice> Ext<D> {
         };
         let (block, _) = self.map(number, inode, 0, 0)?;
         let size = self.store.layout.size();
-        let bytes = self.store.fresh(block, Class::Directory)?;
+        let end = self.names_end();
+        let sum = self.sum_of_dir(number, inode);
+        let bytes = self.store.fresh_of(block, Class::Directory, sum)?;
         put_record(bytes, 0, 12, number, b".", kind);
-        put_record(bytes, 12, size - 12, parent, b"..", kind);
+        put_record(bytes, 12, end - 12, parent, b"..", kind);
+        put_tail(bytes, end);
         inode.size = size as u64;
         Ok(())
     }
 
     pub(crate) fn link_name(&mut self, number: u32, dir: u32, name: &[u8]) -> Result<(), ExtError> {
         self.check_free(dir, name)?;
+        self.spill(dir)?;
         let inode = self.alive(number)?;
         match inode.kind() {
             Some(FileType::Directory) => return Err(Errno::NotPermitted.into()),
             _ if inode.links == 0 => return Err(Errno::NoEntry.into()),
-            _ if inode.links >= LINKS_MAX => return Err(Errno::TooManyLinks.into()),
+            _ if inode.links >= self.store.layout.links_max() => {
+                return Err(Errno::TooManyLinks.into());
+            }
             kind => self.add_entry(dir, name, number, kind.map_or(0, FileType::number))?,
         }
         let mut stored = self.inode(number)?;
@@ -217,6 +242,8 @@ impl<D: BlockDevice> Ext<D> {
         if directory && !self.is_empty_dir(number)? {
             return Err(Errno::NotEmpty.into());
         }
+        self.spill(dir)?;
+        let found = self.need(dir, name)?;
         self.remove_entry(&found)?;
         self.touch_dir(dir, -i32::from(directory))?;
         self.lose_name(number, &inode)
@@ -229,6 +256,10 @@ impl<D: BlockDevice> Ext<D> {
         how: nandlab_vfs::Rename,
     ) -> Result<(), ExtError> {
         use nandlab_vfs::Rename::{Exchange, NoReplace};
+        for dir in [from.0, to.0] {
+            self.check_dir(dir)?;
+            self.spill(dir)?;
+        }
         let source = self.need(from.0, from.1)?;
         let (moved, inode) = self.child(&source)?;
         check_name(to.1)?;
@@ -277,6 +308,7 @@ impl<D: BlockDevice> Ext<D> {
         inode.ctime = inode.rounded(self.store.now);
         self.put_times(moved, &inode)?;
         if inode.is_dir() && from != to {
+            self.spill(moved)?;
             let parent = self.parent_entry(moved)?;
             self.point_entry(&parent, to, FileType::Directory.number())?;
         }
@@ -284,7 +316,8 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     fn check_links(&mut self, dir: u32, more: bool) -> Result<(), ExtError> {
-        if more && self.inode(dir)?.links >= LINKS_MAX {
+        let inode = self.inode(dir)?;
+        if more && self.is_full_of_links(&inode) {
             Err(Errno::TooManyLinks.into())
         } else {
             Ok(())

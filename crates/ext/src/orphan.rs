@@ -52,13 +52,22 @@ impl<D: BlockDevice> Ext<D> {
     pub(crate) fn end_orphans(&mut self) -> Result<(), ExtError> {
         let first = le32(self.store.superblock()?, sb::LAST_ORPHAN);
         if first == 0 {
-            return Ok(());
+            self.end_filed_orphans()?;
+            return if self.store.cache.dirty_count() > 0 {
+                self.sync_all()
+            } else {
+                Ok(())
+            };
         }
         self.mark_in_use()?;
         self.orphans = self.read_orphans(first)?;
         while let Some(number) = self.orphans.last().copied() {
             self.end_orphan(number)?;
+            // One that was not freed would be met again without end.
+            self.orphans.retain(|orphan| *orphan != number);
+            self.reserve_call()?;
         }
+        self.end_filed_orphans()?;
         if le32(self.store.superblock()?, sb::LAST_ORPHAN) != 0 {
             put32(self.store.superblock_mut()?, sb::LAST_ORPHAN, 0);
         }
@@ -79,7 +88,7 @@ impl<D: BlockDevice> Ext<D> {
         Ok(found)
     }
 
-    fn end_orphan(&mut self, number: u32) -> Result<(), ExtError> {
+    pub(crate) fn end_orphan(&mut self, number: u32) -> Result<(), ExtError> {
         let mut inode = self.inode(number)?;
         if inode.links == 0 {
             self.destroy(number)?;
@@ -95,8 +104,6 @@ impl<D: BlockDevice> Ext<D> {
             self.drop_orphan(number, &mut inode)?;
             self.put_inode(number, &inode)?;
         }
-        // One that was not freed would be met again without end.
-        self.orphans.retain(|orphan| *orphan != number);
-        self.reserve_call()
+        Ok(())
     }
 }

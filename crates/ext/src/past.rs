@@ -5,7 +5,7 @@
 //! given to others since are counted. *Knows nothing of* names: those lie in gaps of directories,
 //! if anywhere.
 
-use crate::{Ext, ExtError, inode::Inode};
+use crate::{Ext, ExtError, groups::Map, inode::Inode};
 use alloc::vec::Vec;
 use nandlab_block::BlockDevice;
 use nandlab_vfs::{FileType, Time};
@@ -109,15 +109,12 @@ impl<D: BlockDevice> Ext<D> {
             return Ok(true);
         };
         let group = at / layout.per_group;
-        let Some(bitmap) = self
-            .groups
-            .get(group as usize)
-            .map(|group| group.block_bitmap)
-        else {
+        if group >= layout.groups {
             return Ok(true);
-        };
-        let bit = at % layout.per_group;
-        Ok(self.store.block(bitmap)?[bit as usize / 8] >> (bit % 8) & 1 == 1)
+        }
+        let bit = at % layout.per_group / layout.cluster;
+        let bytes = self.bitmap(group, Map::Blocks)?.1;
+        Ok(bytes[bit as usize / 8] >> (bit % 8) & 1 == 1)
     }
 
     /// Reads what the blocks of such a file hold now; gives the bytes read.

@@ -32,7 +32,9 @@ impl<D: BlockDevice> Ext<D> {
             ExtError::Super { offset, .. } => Some(SUPER_AT + u64::from(offset)),
             ExtError::Group { group, .. } => Some(self.group_byte(group)),
             ExtError::Inode { inode, .. } => self.inode_byte(inode),
-            ExtError::Block { block, offset, .. } => Some(self.byte((block, offset as usize))),
+            ExtError::Block { block, offset, .. } | ExtError::Checksum { block, offset, .. } => {
+                Some(self.byte((block, offset as usize)))
+            }
             ExtError::Call(_)
             | ExtError::Feature { .. }
             | ExtError::Sectors { .. }
@@ -75,7 +77,9 @@ impl<D: BlockDevice> Ext<D> {
             | Finding::TwoParents { inode, .. }
             | Finding::Dots { dir: inode, .. }
             | Finding::Adrift { inode } => self.inode_byte(inode),
-            Finding::Mount { ref error } => self.place_of_error(error),
+            Finding::Mount { ref error } | Finding::Sum { ref error, .. } => {
+                self.place_of_error(error)
+            }
             Finding::Unreadable { inode, ref error } => self
                 .place_of_error(error)
                 .or_else(|| self.inode_byte(inode)),

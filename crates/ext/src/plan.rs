@@ -5,15 +5,25 @@
 
 use crate::{
     Format, FormatError,
-    format::{DESC, INODE_OLD, Layout, compat, incompat, ro_compat},
+    format::{DESC, DESC_WIDE, INODE_OLD, Layout, compat, incompat, ro_compat},
+    sum::Sums,
 };
+use nandlab_jbd::crc32c;
 
 const MIB: u64 = 1 << 20;
+/// The features that mke2fs gives to ext4 and not to ext3.
+const EXT4_INCOMPAT: u32 = incompat::EXTENTS | incompat::WIDE | incompat::FLEX_BG;
+const EXT4_RO_COMPAT: u32 =
+    ro_compat::HUGE_FILE | ro_compat::DIR_NLINK | ro_compat::EXTRA_ISIZE | ro_compat::METADATA_CSUM;
+/// Groups whose bitmaps and tables ext4 keeps together.
+const FLEX: u32 = 16;
 
 /// Sizes of a volume to be made.
 pub(crate) struct Plan {
     pub layout: Layout,
     pub journal_blocks: u32,
+    /// Groups whose bitmaps and tables lie together.
+    pub flex: u32,
 }
 
 fn choice(
@@ -113,6 +123,7 @@ impl Plan {
         Ok(Self {
             layout,
             journal_blocks,
+            flex: if choices.ext4 { FLEX } else { 1 },
         })
     }
 }
@@ -131,8 +142,10 @@ fn base(block: u32, choices: &Format) -> Layout {
         reserved: 0,
         reserved_gdt: 0,
         compat: compat::EXT_ATTR | compat::RESIZE_INODE | compat::DIR_INDEX,
-        incompat: incompat::FILETYPE,
-        ro_compat: ro_compat::SPARSE_SUPER | ro_compat::LARGE_FILE,
+        incompat: incompat::FILETYPE | if choices.ext4 { EXT4_INCOMPAT } else { 0 },
+        ro_compat: ro_compat::SPARSE_SUPER
+            | ro_compat::LARGE_FILE
+            | if choices.ext4 { EXT4_RO_COMPAT } else { 0 },
         hash_seed: [0; 4],
         hash_version: 1,
         extra_isize: if choices.inode_size > INODE_OLD {
@@ -140,6 +153,13 @@ fn base(block: u32, choices: &Format) -> Layout {
         } else {
             0
         },
+        desc: if choices.ext4 { DESC_WIDE } else { DESC },
+        first_meta_bg: u32::MAX,
+        backups: [0; 2],
+        cluster: 1,
+        sums: if choices.ext4 { Sums::All } else { Sums::None },
+        seed: crc32c(!0, &choices.uuid),
+        uuid: choices.uuid,
     }
 }
 
@@ -207,7 +227,7 @@ fn reserved_gdt(layout: &Layout) -> u32 {
         u32::MAX
     };
     let groups = (most - layout.first).div_ceil(layout.per_group);
-    (groups.div_ceil(layout.block / DESC) - layout.desc_blocks()).min(layout.pointers())
+    (groups.div_ceil(layout.block / layout.desc) - layout.desc_blocks()).min(layout.pointers())
 }
 
 /// Blocks of the journal by those of the volume.

@@ -7,9 +7,7 @@
 use crate::{
     Ext, ExtError, Mode, Options,
     disk::Disk,
-    format::{
-        JOURNAL_INODE, STATE_ERRORS, compat, incompat, le16, le32, put16, put32, ro_compat, sb,
-    },
+    format::{JOURNAL_INODE, STATE_ERRORS, compat, incompat, le16, le32, put16, put32, sb},
     journaled::check_size,
 };
 use alloc::{boxed::Box, vec::Vec};
@@ -28,10 +26,13 @@ pub(crate) fn recover<D: BlockDevice>(device: D, options: Options) -> Result<Dis
     )?;
     let layout = *probe.layout();
     let needed = layout.incompat & incompat::RECOVER != 0;
-    let journaled = layout.has(compat::HAS_JOURNAL) && options.mode != Mode::Unjournaled;
-    if layout.ro_compat & !ro_compat::KNOWN != 0 || !needed && !journaled {
+    let journaled = layout.has(compat::HAS_JOURNAL)
+        && options.mode != Mode::Unjournaled
+        && !layout.is_read_only();
+    if !layout.is_recoverable() || !needed && !journaled {
         return Ok(probe.store.disk);
     }
+    crate::guard::check(&mut probe.store)?;
     let map: Map = probe
         .journal_runs()?
         .into_iter()
@@ -48,6 +49,8 @@ pub(crate) fn recover<D: BlockDevice>(device: D, options: Options) -> Result<Dis
         barriers,
         commit_interval,
         clean_blocks: 1,
+        checksums: layout.has_sums(),
+        wide: layout.incompat & incompat::WIDE != 0,
         // Linux empties the log of a volume that asks for no recovery.
         skip_recovery: !needed,
     };

@@ -42,11 +42,8 @@ impl<D: BlockDevice> Ext<D> {
         let layout = &self.store.layout;
         let start = layout.group_start(group);
         let own = self.groups[group as usize];
-        if layout.has_super(group) {
-            found.push((
-                start..start + 1 + layout.desc_blocks() + layout.reserved_gdt,
-                Region::Super,
-            ));
+        if layout.header(group) > 0 {
+            found.push((start..start + layout.header(group), Region::Super));
         }
         let bitmaps = [own.block_bitmap, own.inode_bitmap];
         found.extend(bitmaps.map(|block| (block..block + 1, Region::Bitmaps)));

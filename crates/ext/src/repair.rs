@@ -7,9 +7,12 @@
 
 use crate::{
     Ext, ExtError,
+    cache::Class,
     check::Walk,
     finding::{Finding, Place},
-    format::{ROOT, STATE_CLEAN, desc, flags, sb},
+    format::{ROOT, STATE_CLEAN, desc, flags, put16, sb},
+    groups::Map,
+    sum::{Sum, Sums},
 };
 use alloc::{format, vec, vec::Vec};
 use nandlab_block::{BlockDevice, Patch};
@@ -29,15 +32,29 @@ fn in_doubt(walk: &Walk) -> bool {
 impl<D: BlockDevice> Ext<D> {
     /// The patches for a check's findings, as far as they can be derived.
     pub fn repair(&mut self) -> Result<Vec<Patch>, ExtError> {
+        let verify = core::mem::replace(&mut self.store.verify, false);
+        let outcome = self.derive();
+        self.store.verify = verify;
+        outcome
+    }
+
+    fn derive(&mut self) -> Result<Vec<Patch>, ExtError> {
         let mut walk = self.walk()?;
         let mut patches = Vec::new();
+        let mut sums = Vec::new();
         for finding in core::mem::take(&mut walk.report.findings) {
-            patches.extend(self.patch(&finding)?);
+            if let Some(patch) = self.patch(&finding)? {
+                sums.extend(self.sum_of_finding(&finding, patch.at)?);
+                patches.push(patch);
+            }
+            if let Finding::Sum { group, .. } = finding {
+                self.unsealed.groups.insert(group);
+            }
             walk.report.findings.push(finding);
         }
         // What the inode of bad blocks holds is not walked.
         let bad = self.inode(1)?.block.iter().any(|block| *block != 0);
-        if !in_doubt(&walk) && !bad {
+        if !in_doubt(&walk) && !bad && self.store.layout.cluster == 1 {
             self.repair_bitmaps(&walk, &mut patches)?;
         }
         if patches.is_empty() && walk.report.findings == [Finding::InUse] {
@@ -46,7 +63,100 @@ impl<D: BlockDevice> Ext<D> {
                 bytes: STATE_CLEAN.to_le_bytes().to_vec(),
             });
         }
-        Ok(patches)
+        match self.store.layout.sums {
+            Sums::None => Ok(patches),
+            Sums::Groups | Sums::All => self.sealed(patches, &sums),
+        }
+    }
+
+    /// The block that the patch for a finding changes, if that holds a checksum, with its kind.
+    fn sum_of_finding(
+        &mut self,
+        finding: &Finding,
+        at: u64,
+    ) -> Result<Option<(u32, Sum)>, ExtError> {
+        let block = (at / u64::from(self.store.layout.block)) as u32;
+        let sum = match finding {
+            Finding::Dangling { dir, .. }
+            | Finding::Type { dir, .. }
+            | Finding::Dots { dir, .. } => self.dir_sum(*dir)?,
+            Finding::Count {
+                place: Place::Block(_),
+                ..
+            } => self.attribute_sum(),
+            _ => None,
+        };
+        Ok(sum.map(|sum| (block, sum)))
+    }
+
+    /// Patches with the checksums of what they change: whole blocks. Nothing stays dirty.
+    fn sealed(&mut self, patches: Vec<Patch>, sums: &[(u32, Sum)]) -> Result<Vec<Patch>, ExtError> {
+        let layout = self.store.layout;
+        let size = layout.size() as u64;
+        for patch in patches {
+            let block = (patch.at / size) as u32;
+            let at = (patch.at % size) as usize;
+            self.note_change(block, at)?;
+            self.store.edit(block, Class::Counts)?[at..at + patch.bytes.len()]
+                .copy_from_slice(&patch.bytes);
+        }
+        for (block, sum) in sums {
+            if let Some(mark) = self.store.cache.mark_mut(*block) {
+                mark.sum = Some(*sum);
+            }
+        }
+        self.seal()?;
+        self.take_dirty()
+    }
+
+    /// All dirty metadata as patches; this mount forgets it.
+    fn take_dirty(&mut self) -> Result<Vec<Patch>, ExtError> {
+        let mut taken = Vec::new();
+        for block in self.store.cache.metadata() {
+            let at = self.at(block, 0);
+            let bytes = self.store.block(block)?.to_vec();
+            taken.push(Patch { at, bytes });
+            self.store.cache.forget(block);
+        }
+        Ok(taken)
+    }
+
+    /// A group has a bitmap now, whatever it had before.
+    fn mark_written_bitmap(&mut self, group: u32, mark: u16) -> Result<(), ExtError> {
+        let (place, at) = self.store.layout.desc_place(group);
+        let own = &mut self.groups[group as usize];
+        own.flags &= !mark;
+        let flags = own.flags;
+        let bytes = self.store.edit(place, Class::Counts)?;
+        put16(bytes, at + desc::FLAGS, flags);
+        self.unsealed.groups.insert(group);
+        Ok(())
+    }
+
+    /// Remembers what of a block needs a new checksum: inodes, descriptors, bitmaps.
+    fn note_change(&mut self, block: u32, at: usize) -> Result<(), ExtError> {
+        let layout = self.store.layout;
+        for group in 0..layout.groups {
+            let own = self.groups[group as usize];
+            let table = own.table..own.table + layout.table_blocks();
+            if table.contains(&block) {
+                let each = layout.block / layout.inode_size;
+                let within = (block - own.table) * each + at as u32 / layout.inode_size;
+                let inode = group * layout.inodes_per_group + within + 1;
+                self.unsealed.inodes.insert(inode);
+            }
+            if block == own.block_bitmap {
+                self.mark_written_bitmap(group, desc::BLOCK_UNINIT)?;
+            }
+            if block == own.inode_bitmap {
+                self.mark_written_bitmap(group, desc::INODE_UNINIT)?;
+            }
+            let (place, begin) = layout.desc_place(group);
+            if place == block && (begin..begin + layout.desc as usize).contains(&at) {
+                self.unsealed.groups.insert(group);
+            }
+        }
+        Ok(())
     }
 
     fn at(&self, block: u32, offset: usize) -> u64 {
@@ -72,7 +182,7 @@ impl<D: BlockDevice> Ext<D> {
                 expected,
                 ..
             } => match *field {
-                "units of 512 bytes" => {
+                "units of 512 bytes" if *expected <= u32::MAX.into() => {
                     Some(self.inode_patch(*inode, 28, (*expected as u32).to_le_bytes().to_vec()))
                 }
                 "length" => {
@@ -93,6 +203,8 @@ impl<D: BlockDevice> Ext<D> {
                 at: self.at(*block, *offset as usize + 7),
                 bytes: vec![*expected],
             }),
+            // Blocks of an index hold their checksums elsewhere than blocks of names.
+            Finding::Index { .. } if self.store.layout.has_sums() => None,
             Finding::Index { dir, .. } => {
                 let plain = self.inode(*dir)?.flags & !flags::INDEX;
                 Some(self.inode_patch(*dir, 32, plain.to_le_bytes().to_vec()))
@@ -131,7 +243,7 @@ impl<D: BlockDevice> Ext<D> {
             let counts = self.groups[group as usize];
             let start = layout.group_start(group);
             let end = layout.group_blocks(group);
-            let free = self.repair_bitmap(counts.block_bitmap, end, patches, &|at| {
+            let free = self.repair_bitmap((group, Map::Blocks), end, patches, &|at| {
                 Some(walk.is_used(start + at))
             })?;
             let first = group * layout.inodes_per_group + 1;
@@ -142,7 +254,7 @@ impl<D: BlockDevice> Ext<D> {
                     .then(|| walk.kind(inode) != 0)
             };
             let inodes = self.repair_bitmap(
-                counts.inode_bitmap,
+                (group, Map::Inodes),
                 layout.inodes_per_group,
                 patches,
                 &in_use,
@@ -151,7 +263,7 @@ impl<D: BlockDevice> Ext<D> {
                 .filter(|at| walk.kind(first + at) == 2)
                 .count() as u32;
             let (block, at) = layout.desc_place(group);
-            let said = [counts.free_blocks, counts.free_inodes, counts.directories].map(u32::from);
+            let said = [counts.free_blocks, counts.free_inodes, counts.directories];
             if said != [free, inodes, directories] {
                 let bytes = [free, inodes, directories]
                     .iter()
@@ -184,12 +296,13 @@ impl<D: BlockDevice> Ext<D> {
     /// of them are free.
     fn repair_bitmap(
         &mut self,
-        block: u32,
+        (group, map): (u32, Map),
         count: u32,
         patches: &mut Vec<Patch>,
         used: &dyn Fn(u32) -> Option<bool>,
     ) -> Result<u32, ExtError> {
-        let old = self.store.block(block)?.to_vec();
+        let (block, bytes) = self.bitmap(group, map)?;
+        let old = bytes.to_vec();
         let mut new = old.clone();
         let mut free = 0;
         for at in 0..count {

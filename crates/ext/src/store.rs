@@ -10,7 +10,8 @@ use crate::{
     ExtError,
     cache::{Cache, Class, Owner},
     disk::Disk,
-    format::{Layout, SUPER_AT, SUPER_BYTES},
+    format::{Layout, SUPER_AT, SUPER_BYTES, le32, put32, sb},
+    sum::{self, Sum},
 };
 use alloc::{boxed::Box, collections::BTreeSet, vec, vec::Vec};
 use nandlab_block::{BlockDevice, Lba, padded, runs};
@@ -33,6 +34,8 @@ pub(crate) struct Store<D> {
     pub changed_since: Option<Time>,
     /// Something was written that no flush has followed.
     unflushed: bool,
+    /// Reads of the device verify checksums.
+    pub verify: bool,
     /// Device sectors in a block.
     ratio: u64,
 }
@@ -69,6 +72,7 @@ impl<D: BlockDevice> Store<D> {
             now: Time::default(),
             changed_since: None,
             unflushed: false,
+            verify: true,
             ratio,
         })
     }
@@ -91,6 +95,95 @@ impl<D: BlockDevice> Store<D> {
     pub fn block(&mut self, block: u32) -> Result<&[u8], ExtError> {
         self.load(block)?;
         Ok(self.cache.get(block).unwrap_or_default())
+    }
+
+    /// The same for a block with a checksum in it; a read of the device verifies it.
+    pub fn block_of(&mut self, block: u32, sum: Option<Sum>) -> Result<&[u8], ExtError> {
+        let Some(sum) = sum.filter(|_| self.verify && !self.cache.has(block)) else {
+            return self.block(block);
+        };
+        self.load(block)?;
+        self.verify_sum(block, sum)?;
+        self.block(block)
+    }
+
+    /// Verifies the checksum in a block.
+    pub fn verify_sum(&mut self, block: u32, sum: Sum) -> Result<(), ExtError> {
+        let layout = self.layout;
+        let bytes = self.block(block)?;
+        let what = sum.name();
+        let Some((at, expected)) = sum.of(&layout, block, bytes) else {
+            return Err(ExtError::Block {
+                block,
+                offset: 0,
+                field: "space for the checksum",
+                found: 0,
+                expected: "4 bytes behind the last entry",
+            });
+        };
+        let found = le32(bytes, at);
+        match found == expected {
+            true => Ok(()),
+            false => Err(ExtError::Checksum {
+                block,
+                offset: at as u32,
+                what,
+                found,
+                expected,
+            }),
+        }
+    }
+
+    /// A block of metadata that holds a checksum, for a change.
+    pub fn edit_of(
+        &mut self,
+        block: u32,
+        class: Class,
+        sum: Option<Sum>,
+    ) -> Result<&mut [u8], ExtError> {
+        self.block_of(block, sum)?;
+        self.edit(block, class)?;
+        if let Some(mark) = self.cache.mark_mut(block) {
+            mark.sum = sum;
+        }
+        self.edit(block, class)
+    }
+
+    /// A block just allocated for metadata that holds a checksum.
+    pub fn fresh_of(
+        &mut self,
+        block: u32,
+        class: Class,
+        sum: Option<Sum>,
+    ) -> Result<&mut [u8], ExtError> {
+        self.fresh(block, class)?;
+        self.edit_of(block, class, sum)
+    }
+
+    /// Brings the checksums in dirty blocks and in the superblock up to date.
+    pub fn seal(&mut self) -> Result<(), ExtError> {
+        let layout = self.layout;
+        for block in self.cache.metadata() {
+            let Some(sum) = self.cache.dirty(block).and_then(|(_, mark)| mark.sum) else {
+                continue;
+            };
+            let bytes = self.edit(block, Class::Counts)?;
+            if let Some((at, value)) = sum.of(&layout, block, bytes) {
+                put32(bytes, at, value);
+            }
+        }
+        self.seal_super()
+    }
+
+    /// Brings the checksum of a dirty superblock up to date.
+    pub fn seal_super(&mut self) -> Result<(), ExtError> {
+        let (block, _) = self.layout.super_place();
+        if self.layout.has_sums() && self.cache.dirty(block).is_some() {
+            let bytes = self.superblock_mut()?;
+            let value = sum::of_super(bytes);
+            put32(bytes, sb::CHECKSUM, value);
+        }
+        Ok(())
     }
 
     /// The same, to be changed; it becomes dirty.

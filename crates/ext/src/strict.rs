@@ -11,10 +11,13 @@ use crate::{
     dir::record,
     finding::Finding,
     format::{
-        DESC, INODE_OLD, JOURNAL_INODE, Layout, RESIZE_INODE, compat, desc, flags, incompat, le16,
-        le32, sb,
+        INODE_OLD, JOURNAL_INODE, Layout, RESIZE_INODE, compat, desc, flags, incompat, le16, le32,
+        ro_compat, sb,
     },
+    groups::{self, Map},
     inode::Inode,
+    map::Mapped,
+    sum::Sums,
     xattr,
 };
 use alloc::vec::Vec;
@@ -30,6 +33,8 @@ const ZERO: [(usize, usize, &str); 4] = [
 ];
 /// The last of [`ZERO`], which files have.
 const LENGTH_HIGH: usize = 108;
+/// Another of them, which volumes with long files have.
+const UNITS_HIGH: usize = 116;
 /// Fields of the superblock that name inodes of ext4's features: place, name.
 const OTHERS: [(usize, &str); 4] = [
     (576, "inode of user quotas"),
@@ -37,6 +42,13 @@ const OTHERS: [(usize, &str); 4] = [
     (620, "inode of project quotas"),
     (640, "inode of the orphan file"),
 ];
+/// Another of them, and the features that have them.
+const PROJECT_QUOTA: usize = 620;
+const QUOTA: u32 = 0x100;
+const PROJECT: u32 = 0x2000;
+/// The flag of fs-verity, and its feature.
+const VERITY_FLAG: u32 = 0x10_0000;
+const VERITY: u32 = 0x8000;
 /// Bytes behind the first 128 that each inode must have, and that new ones get: place, name.
 const EXTRA: [(usize, &str); 2] = [
     (
@@ -66,7 +78,7 @@ const BOOT_LOADER: u32 = 5;
 const FOREIGN_FLAGS: [(u32, &str); 4] = [
     (0x200, "flag of compressed blocks"),
     (0x2000, "flag of AFS directories"),
-    (0x10_0000, "flag of fs-verity"),
+    (VERITY_FLAG, "flag of fs-verity"),
     (0x4000_0000, "flag of names without case"),
 ];
 /// Flags that devices, pipes, sockets and links do not have: immutable, append only.
@@ -77,6 +89,39 @@ const FLEX_MAX: u32 = 31;
 const FAST_LINK: usize = 60;
 
 impl<D: BlockDevice> Ext<D> {
+    /// Inodes of the volume's own use that no name leads to: quotas, and the file of orphans.
+    pub(crate) fn special_inodes(&mut self) -> Result<Vec<u32>, ExtError> {
+        let layout = self.store.layout;
+        let bytes = self.store.superblock()?;
+        let named = OTHERS.iter().filter(|(at, _)| has_inode(&layout, *at));
+        Ok(named
+            .map(|(at, _)| le32(bytes, *at))
+            .filter(|inode| *inode != 0)
+            .collect())
+    }
+
+    /// True if an inode lies before the watermark of its table.
+    pub(crate) fn is_inode_written(&self, inode: u32) -> bool {
+        let layout = &self.store.layout;
+        let (group, within) = layout.inode_group(inode);
+        within < self.groups[group as usize].written_inodes(layout)
+    }
+
+    /// Compares the bitmaps of a group with their checksums.
+    pub(crate) fn check_bitmap_sums(
+        &mut self,
+        walk: &mut Walk,
+        group: u32,
+    ) -> Result<(), ExtError> {
+        for map in [Map::Blocks, Map::Inodes] {
+            match self.check_bitmap_sum(group, map) {
+                Err(error) if error.is_damage() => walk.report.add(Finding::Sum { group, error }),
+                outcome => outcome?,
+            }
+        }
+        Ok(())
+    }
+
     /// The superblock's fields, marks of groups, and the journal.
     pub(crate) fn check_super(&mut self, walk: &mut Walk) -> Result<(), ExtError> {
         let layout = self.store.layout;
@@ -115,10 +160,22 @@ impl<D: BlockDevice> Ext<D> {
         }
     }
 
-    /// No group has marks of ext4's tables that were never written.
+    /// A group's descriptor has the right checksum; without checksums, no group has marks of
+    /// ext4's tables that were never written.
     fn check_marks(&mut self, walk: &mut Walk, group: u32) -> Result<(), ExtError> {
-        let (block, at) = self.store.layout.desc_place(group);
+        let layout = self.store.layout;
+        let (block, at) = layout.desc_place(group);
         let bytes = self.store.block(block)?;
+        if layout.sums != Sums::None {
+            let bytes = &bytes[at..at + layout.desc as usize];
+            return match groups::check_sum(&layout, group, bytes) {
+                Err(error) if error.is_damage() => {
+                    walk.report.add(Finding::Sum { group, error });
+                    Ok(())
+                }
+                outcome => outcome,
+            };
+        }
         let flags = le16(bytes, at + desc::FLAGS) & UNWRITTEN;
         let unused = le16(bytes, at + DESC_UNUSED);
         if flags != 0 || unused != 0 {
@@ -174,7 +231,7 @@ impl<D: BlockDevice> Ext<D> {
         if !right {
             walk.wrong(number, "mode of a reserved inode", (inode.mode.into(), 0));
         }
-        let refused = inode.flags & flags::FOREIGN;
+        let refused = inode.flags & self.store.layout.foreign_flags();
         if refused != 0 {
             walk.wrong(number, "flags of ext4", (refused.into(), 0));
         }
@@ -186,12 +243,12 @@ impl<D: BlockDevice> Ext<D> {
                 (owned.into(), 0),
             );
         }
-        let used = u32::from(inode.links) | inode.units | inode.block[0];
+        let used = u64::from(inode.links) | inode.units | u64::from(inode.block[0]);
         if number == JOURNAL_INODE && used != 0 {
             walk.wrong(
                 number,
                 "links, units or first block of the journal's inode, without a journal,",
-                (used.into(), 0),
+                (used, 0),
             );
         }
         let (block, at) = self.inode_place(number);
@@ -211,7 +268,8 @@ impl<D: BlockDevice> Ext<D> {
     fn check_kind(&self, walk: &mut Walk, number: u32, inode: &Inode) {
         let layout = self.store.layout;
         for (flag, field) in FOREIGN_FLAGS {
-            if inode.flags & flag != 0 {
+            let verity = flag == VERITY_FLAG && layout.ro_compat & VERITY != 0;
+            if inode.flags & flag != 0 && !verity {
                 walk.wrong(number, field, (flag.into(), 0));
             }
         }
@@ -237,6 +295,11 @@ impl<D: BlockDevice> Ext<D> {
     fn check_mapped_length(&self, walk: &mut Walk, number: u32, inode: &Inode) {
         let layout = self.store.layout;
         let most = match inode.kind() {
+            Some(FileType::File | FileType::Directory | FileType::Symlink)
+                if inode.has_extents() =>
+            {
+                layout.extent_bytes_max()
+            }
             Some(FileType::File | FileType::Directory | FileType::Symlink) => {
                 layout.mapped_bytes_max()
             }
@@ -263,7 +326,8 @@ impl<D: BlockDevice> Ext<D> {
         }
         self.check_kind(walk, number, inode);
         let (block, at) = self.inode_place(number);
-        let size = self.store.layout.inode_size as usize;
+        let layout = self.store.layout;
+        let size = layout.inode_size as usize;
         let bytes = &self.store.block(block)?[at..at + size];
         let is_file = inode.kind() == Some(FileType::File);
         for (at, len, field) in ZERO {
@@ -271,7 +335,12 @@ impl<D: BlockDevice> Ext<D> {
                 2 => le16(bytes, at).into(),
                 _ => le32(bytes, at),
             };
-            if found != 0 && !(at == LENGTH_HIGH && is_file) {
+            let has_meaning = match at {
+                LENGTH_HIGH => is_file || layout.incompat & incompat::LARGE_DIR != 0,
+                UNITS_HIGH => layout.ro_compat & ro_compat::HUGE_FILE != 0,
+                _ => false,
+            };
+            if found != 0 && !has_meaning {
                 walk.wrong(number, field, (found.into(), 0));
             }
         }
@@ -309,8 +378,14 @@ impl<D: BlockDevice> Ext<D> {
                 let target: Vec<u8> = inode.block.iter().flat_map(|w| w.to_le_bytes()).collect();
                 length_of(&target[..FAST_LINK])
             }
-            false if inode.block[0] == 0 || self.is_metadata(inode.block[0]) => 0,
-            false => length_of(self.store.block(inode.block[0])?),
+            false if inode.is_inline() => inode.size,
+            false => match self.mapped(number, inode, 0, 1) {
+                Ok(Mapped { block: 0, .. }) => 0,
+                Ok(mapped) => length_of(self.store.block(mapped.block)?),
+                // The walk of the blocks meets it, too.
+                Err(error) if error.is_damage() => 0,
+                Err(error) => return Err(error),
+            },
         };
         if found == 0 || found != inode.size {
             walk.wrong(number, "length of a symbolic link", (inode.size, found));
@@ -338,7 +413,7 @@ impl<D: BlockDevice> Ext<D> {
         let blocks = 1 + layout.reserved_gdt * (1 + copies.len() as u32);
         wrong(
             "units of 512 bytes",
-            inode.units,
+            inode.units.min(u32::MAX.into()) as u32,
             blocks * (layout.block / 512),
         );
         if inode.block[13] == 0 || self.is_metadata(inode.block[13]) {
@@ -387,7 +462,7 @@ impl<D: BlockDevice> Ext<D> {
         let types = self.types();
         let block = match self.dir_block(dir, inode, 0) {
             // The walk of the names meets it, too.
-            Err(ExtError::Inode { .. } | ExtError::Block { .. }) => return Ok(()),
+            Err(error) if error.is_damage() => return Ok(()),
             block => block?,
         };
         let bytes = self.store.block(block)?;
@@ -420,10 +495,10 @@ impl<D: BlockDevice> Ext<D> {
     pub(crate) fn check_padding(
         &mut self,
         walk: &mut Walk,
-        (group, bitmap): (u32, u32),
+        (group, map): (u32, Map),
         (what, bits): (&'static str, u32),
     ) -> Result<(), ExtError> {
-        let bytes = self.store.block(bitmap)?;
+        let bytes = self.bitmap(group, map)?.1;
         let clear = |at: &u32| bytes[*at as usize / 8] >> (at % 8) & 1 == 0;
         if let Some(first) = (bits..bytes.len() as u32 * 8).find(clear) {
             walk.report.add(Finding::Padding { group, what, first });
@@ -459,7 +534,10 @@ fn check_shape(walk: &mut Walk, bytes: &[u8], mounted: &Layout) {
 fn super_fields(bytes: &[u8], layout: &Layout) -> Vec<(usize, &'static str, u32, u32)> {
     let long = |at: usize| le32(bytes, at);
     let short = |at: usize| u32::from(le16(bytes, at));
-    let mut fields: Vec<_> = OTHERS.map(|(at, field)| (at, field, long(at), 0)).into();
+    let absent = OTHERS.iter().filter(|(at, _)| !has_inode(layout, *at));
+    let mut fields: Vec<_> = absent
+        .map(|(at, field)| (*at, *field, long(*at), 0))
+        .collect();
     let journal = match layout.has(compat::HAS_JOURNAL) {
         true => JOURNAL_INODE,
         false => 0,
@@ -486,7 +564,7 @@ fn super_fields(bytes: &[u8], layout: &Layout) -> Vec<(usize, &'static str, u32,
         (
             sb::FRAGMENTS_PER_GROUP,
             "fragments of a group",
-            long(sb::FRAGMENTS_PER_GROUP),
+            long(sb::FRAGMENTS_PER_GROUP).saturating_mul(layout.cluster),
             long(sb::PER_GROUP),
         ),
         (
@@ -500,7 +578,7 @@ fn super_fields(bytes: &[u8], layout: &Layout) -> Vec<(usize, &'static str, u32,
             DESC_SIZE,
             "length of a descriptor",
             desc,
-            if desc == DESC { DESC } else { 0 },
+            if desc == layout.desc { desc } else { 0 },
         ),
         (
             sb::RESERVED,
@@ -519,6 +597,15 @@ fn super_fields(bytes: &[u8], layout: &Layout) -> Vec<(usize, &'static str, u32,
         fields.push((sb::RESERVED_GDT, "blocks kept for descriptors", kept, 0));
     }
     fields
+}
+
+/// True if the volume has the feature whose inode the superblock names there.
+fn has_inode(layout: &Layout, at: usize) -> bool {
+    match at {
+        sb::ORPHAN_FILE => layout.has(compat::ORPHAN_FILE),
+        PROJECT_QUOTA => layout.ro_compat & PROJECT != 0,
+        _ => layout.ro_compat & QUOTA != 0,
+    }
 }
 
 /// Bytes before the first NUL.

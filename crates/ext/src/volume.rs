@@ -1,4 +1,4 @@
-//! ext2 and ext3 as recipes for a volume, and what of each survives a power cut.
+//! ext2, ext3 and ext4 as recipes for a volume, and what of each survives a power cut.
 
 use crate::{Ext, Finding, Format, Mode, Options, Severity};
 use alloc::{
@@ -10,7 +10,7 @@ use nandlab_block::BlockDevice;
 use nandlab_vfs::report::Finding as _;
 use nandlab_vfs::{Mounted, Nature, Promise, Volume, VolumeError};
 
-/// A volume of ext2 or ext3 with its options.
+/// A volume of ext2, ext3 or ext4 with its options.
 #[derive(Clone, Debug, Default)]
 pub struct ExtVolume {
     /// How it is made.

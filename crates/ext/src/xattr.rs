@@ -8,12 +8,13 @@
 use crate::{
     Ext, ExtError,
     cache::Class,
-    format::{INODE_OLD, compat, le16, le32, put16, put32, sb},
+    format::{INODE_OLD, compat, flags, incompat, le16, le32, put16, put32, sb},
     inode::Inode,
 };
 use alloc::{vec, vec::Vec};
 use core::ops::Range;
 use nandlab_block::BlockDevice;
+use nandlab_jbd::crc32c;
 use nandlab_vfs::{Errno, SetXattr};
 use nandlab_xattr::{
     Space,
@@ -28,11 +29,20 @@ const HEADER_BLOCKS: usize = 8;
 const ENTRY: usize = 16;
 /// Bytes of a block before its entries.
 const BLOCK_HEADER: usize = 32;
+/// The name space of contents in an inode.
+const SYSTEM: u8 = 7;
+/// Bytes of the longest value.
+const VALUE_MAX: usize = 65_536;
+/// Byte of an inode that holds a value at which the value's checksum lies.
+const VALUE_SUM: usize = 8;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Attribute {
+pub(crate) struct Attribute {
     space: u8,
     name: Vec<u8>,
     value: Vec<u8>,
+    /// The inode that holds the value, or 0, and the value's length.
+    elsewhere: (u32, usize),
     /// In the inode rather than in the block.
     inside: bool,
     /// Where the entry lies, and the hash that it has there.
@@ -41,6 +51,8 @@ struct Attribute {
     value_at: Range<usize>,
     /// All bytes of the padding are zero, as hashes take them.
     is_padded: bool,
+    /// The checksum of a value that lies elsewhere.
+    sum: u32,
 }
 
 impl Attribute {
@@ -65,7 +77,13 @@ impl Attribute {
             .name
             .iter()
             .fold(0u32, |hash, byte| hash.rotate_left(5) ^ widen(byte));
-        self.value.chunks(4).fold(name, |hash, part| {
+        let held = self.sum.to_le_bytes();
+        let value = if self.elsewhere.0 == 0 {
+            &self.value[..]
+        } else {
+            &held
+        };
+        value.chunks(4).fold(name, |hash, part| {
             let mut word = [0; 4];
             word[..part.len()].copy_from_slice(part);
             hash.rotate_left(16) ^ u32::from_le_bytes(word)
@@ -80,7 +98,7 @@ fn parse(
     from: usize,
     base: usize,
     block: u32,
-    inside: bool,
+    (inside, values): (bool, bool),
 ) -> Result<Vec<Attribute>, ExtError> {
     let mut at = from;
     let mut all = Vec::new();
@@ -99,7 +117,8 @@ fn parse(
         let offset = base + usize::from(le16(bytes, at + 2));
         let size = le32(bytes, at + 8) as usize;
         let end = at + ENTRY + name;
-        if end > bytes.len() || le32(bytes, at + 4) != 0 {
+        let elsewhere = le32(bytes, at + 4);
+        if end > bytes.len() || elsewhere != 0 && !values {
             return Err(wrong(
                 at,
                 name,
@@ -107,16 +126,20 @@ fn parse(
             ));
         }
         let value = match size {
+            _ if elsewhere != 0 => &[],
             0 => &[],
             _ => bytes
                 .get(offset..)
                 .and_then(|rest| rest.get(..size))
                 .ok_or(wrong(at, offset, "a value within the place of attributes"))?,
         };
-        let value_at = offset..offset + size.next_multiple_of(4);
-        let padding = bytes.get(offset + size..value_at.end).unwrap_or_default();
+        let here = if elsewhere == 0 { size } else { 0 };
+        let value_at = offset..offset + here.next_multiple_of(4);
+        let padding = bytes.get(offset + here..value_at.end).unwrap_or_default();
         all.push(Attribute {
-            is_padded: size == 0 || padding.iter().all(|byte| *byte == 0),
+            elsewhere: (elsewhere, size),
+            sum: 0,
+            is_padded: here == 0 || padding.iter().all(|byte| *byte == 0),
             space: bytes[at + 1],
             name: bytes[at + ENTRY..end].to_vec(),
             value: value.to_vec(),
@@ -213,7 +236,8 @@ impl<D: BlockDevice> Ext<D> {
                 expected,
             });
         }
-        let bytes = self.store.block(block)?;
+        let sum = self.attribute_sum();
+        let bytes = self.store.block_of(block, sum)?;
         let fields = [
             (0, "magic of attributes", MAGIC, "0xea020000"),
             (HEADER_BLOCKS, "blocks of attributes", 1, "1"),
@@ -235,11 +259,12 @@ impl<D: BlockDevice> Ext<D> {
 
     fn attributes(&mut self, number: u32, inode: &Inode) -> Result<Vec<Attribute>, ExtError> {
         let (table, at) = self.inode_place(number);
+        let values = self.store.layout.incompat & incompat::EA_INODE != 0;
         let mut all = Vec::new();
         if let Some(place) = self.inside(inode) {
             let bytes = &self.store.block(table)?[at + place.start..at + place.end];
             if le32(bytes, 0) == MAGIC {
-                all = parse(bytes, 4, 4, table, true)?;
+                all = parse(bytes, 4, 4, table, (true, values))?;
             }
         }
         if let Some(block) = self.attribute_block(number, inode)? {
@@ -248,10 +273,84 @@ impl<D: BlockDevice> Ext<D> {
                 BLOCK_HEADER,
                 0,
                 block,
-                false,
+                (false, values),
             )?);
         }
+        for attribute in all.iter_mut().filter(|one| one.elsewhere.0 != 0) {
+            self.fetch_value(number, attribute)?;
+        }
         Ok(all)
+    }
+
+    /// Reads a value from the inode that holds it.
+    fn fetch_value(&mut self, number: u32, attribute: &mut Attribute) -> Result<(), ExtError> {
+        let (holder, size) = attribute.elsewhere;
+        let layout = self.store.layout;
+        let wrong = |field, found: u64, expected| ExtError::Inode {
+            inode: number,
+            field,
+            found,
+            expected,
+        };
+        if !(1..=layout.inodes).contains(&holder) || size > VALUE_MAX {
+            let expected = "an inode of the volume, with up to 64 KiB";
+            return Err(wrong(
+                "inode of an attribute's value",
+                holder.into(),
+                expected,
+            ));
+        }
+        let inode = self.inode(holder)?;
+        if inode.flags & flags::VALUE == 0 || inode.size != size as u64 {
+            let expected = "one that holds a value of that length";
+            return Err(wrong(
+                "inode of an attribute's value",
+                holder.into(),
+                expected,
+            ));
+        }
+        let mut value = vec![0; size];
+        self.read_file(holder, 0, &mut value)?;
+        attribute.sum = crc32c(layout.seed, &value);
+        attribute.value = value;
+        self.check_value_sum(holder, attribute.sum)
+    }
+
+    /// Compares the checksum of a value with the one in the inode that holds the value.
+    fn check_value_sum(&mut self, holder: u32, expected: u32) -> Result<(), ExtError> {
+        // The time of access is no time here.
+        let (block, at) = self.inode_place(holder);
+        let found = le32(self.store.block(block)?, at + VALUE_SUM);
+        match found == expected {
+            true => Ok(()),
+            false => Err(ExtError::Checksum {
+                block,
+                offset: (at + VALUE_SUM) as u32,
+                what: "an attribute's value",
+                found,
+                expected,
+            }),
+        }
+    }
+
+    /// All attributes but the one that holds contents.
+    pub(crate) fn attributes_without_contents(
+        &mut self,
+        number: u32,
+        inode: &Inode,
+    ) -> Result<Vec<Attribute>, ExtError> {
+        let mut all = self.attributes(number, inode)?;
+        all.retain(|a| a.space != SYSTEM || a.name != b"data");
+        Ok(all)
+    }
+
+    /// The part of an inode's own contents that its attributes hold.
+    pub(crate) fn inline_rest(&mut self, number: u32, inode: &Inode) -> Result<Vec<u8>, ExtError> {
+        let all = self.attributes(number, inode)?;
+        let found = all
+            .into_iter()
+            .find(|a| a.space == SYSTEM && a.name == b"data");
+        Ok(found.map_or_else(Vec::new, |attribute| attribute.value))
     }
 
     /// Checks the attributes of an inode, with the hashes of their entries.
@@ -321,6 +420,8 @@ impl<D: BlockDevice> Ext<D> {
             let value = acl::stored(name, value, Order::Little)?;
             let mut new = Attribute {
                 is_padded: true,
+                elsewhere: (0, 0),
+                sum: 0,
                 space,
                 name: rest.to_vec(),
                 value,
@@ -349,7 +450,7 @@ impl<D: BlockDevice> Ext<D> {
         self.put_inode(number, &inode)
     }
 
-    fn put_attributes(
+    pub(crate) fn put_attributes(
         &mut self,
         number: u32,
         inode: &mut Inode,
@@ -387,6 +488,7 @@ impl<D: BlockDevice> Ext<D> {
         if all.is_empty() {
             return self.drop_attribute_block(number, inode);
         }
+        let sum = self.attribute_sum();
         let mut image = vec![0; size];
         put32(&mut image, 0, MAGIC);
         put32(&mut image, 4, 1);
@@ -404,18 +506,18 @@ impl<D: BlockDevice> Ext<D> {
         };
         if let Some(block) = old.filter(|_| alone) {
             self.store
-                .edit(block, Class::Inode)?
+                .edit_of(block, Class::Inode, sum)?
                 .copy_from_slice(&image);
             return Ok(());
         }
         let goal = self.inode_goal(number);
         let block = self.allocate_block(goal)?;
         self.store
-            .fresh(block, Class::Inode)?
+            .fresh_of(block, Class::Inode, sum)?
             .copy_from_slice(&image);
         self.drop_attribute_block(number, inode)?;
         inode.attributes = block;
-        inode.units += self.store.layout.block / 512;
+        inode.units += u64::from(self.store.layout.block / 512);
         Ok(())
     }
 
@@ -430,12 +532,18 @@ impl<D: BlockDevice> Ext<D> {
         };
         let sharers = le32(self.store.block(block)?, 4);
         if sharers > 1 {
-            put32(self.store.edit(block, Class::Inode)?, 4, sharers - 1);
+            let sum = self.attribute_sum();
+            put32(
+                self.store.edit_of(block, Class::Inode, sum)?,
+                4,
+                sharers - 1,
+            );
         } else {
             self.free_block_of(number, block)?;
         }
         inode.attributes = 0;
-        inode.units = inode.units.saturating_sub(self.store.layout.block / 512);
+        let units = u64::from(self.store.layout.block / 512);
+        inode.units = inode.units.saturating_sub(units);
         Ok(())
     }
 }

@@ -63,9 +63,10 @@ pub const JFFS2: Limits = Limits {
     owners: true,
 };
 
-/// ext2 and ext3 with inodes of 256 bytes; the file's limit is that of blocks of 1 KiB.
+/// ext2, ext3 and ext4 with inodes of 256 bytes; the file's limit is that of ext3 with blocks of
+/// 1 KiB.
 pub const EXT: Limits = Limits {
-    name: "ext2 and ext3",
+    name: "ext2, ext3 and ext4",
     name_max: 255,
     target_max: 1023,
     id_max: u32::MAX,

@@ -250,10 +250,12 @@ fn unknown(place: &Place, ranges: &Ranges) -> ImageError {
         .collect();
     found.truncate(8);
     let tried = match found.is_empty() {
-        true => "neither ext2, ext3, F2FS, FAT, squashfs nor UBIFS, nor UBI, JFFS2 or NFTL with \
+        true => {
+            "neither ext2, ext3, ext4, F2FS, FAT, squashfs nor UBIFS, nor UBI, JFFS2 or NFTL with \
                  or without spare bytes; --offset says where one begins, --page and --oob describe \
                  a dump"
-            .into(),
+                .into()
+        }
         false => format!("found {}, which nandlab does not read", found.join(", ")),
     };
     ImageError::Unknown {

@@ -39,7 +39,8 @@ pub enum Format {
         /// Bytes of a page and of its spare area in the image, and pages of a block.
         shape: ImageFormat,
     },
-    /// ext2, or ext3 with [`nandlab_ext::Format::journal`].
+    /// ext2, or ext3 with [`nandlab_ext::Format::journal`], or ext4 with
+    /// [`nandlab_ext::Format::ext4`].
     Ext(nandlab_ext::Format),
     /// An image of F2FS.
     F2fs(nandlab_f2fs::Format),
@@ -78,6 +79,7 @@ impl Format {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Jffs2 { .. } => "JFFS2",
+            Self::Ext(choices) if choices.ext4 => "ext4",
             Self::Ext(choices) if choices.journal => "ext3",
             Self::Ext(_) => "ext2",
             Self::F2fs(_) => "F2FS",

@@ -116,8 +116,10 @@ pub enum Layer {
         /// How bytes get onto it.
         medium: &'static str,
     },
-    /// An ext2 or ext3 file system.
+    /// An ext2, ext3 or ext4 file system.
     Ext {
+        /// It has features of ext4.
+        ext4: bool,
         /// Whether there is a journal.
         journal: bool,
         /// Bytes of a block.
@@ -192,7 +194,7 @@ pub struct UbiVolume {
 pub enum Mounted {
     /// A JFFS2 file system on flash.
     Jffs2(Box<Jffs2<AnyMtd>>),
-    /// An ext2 or ext3 file system.
+    /// An ext2, ext3 or ext4 file system.
     Ext(Box<Ext<AnyDisk>>),
     /// An F2FS file system.
     F2fs(Box<F2fs<AnyDisk>>),
@@ -488,7 +490,7 @@ fn whole(mut disk: AnyDisk, kind: DiskKind) -> Result<AnyDisk> {
     }
 }
 
-/// Recovers ext3's journal, where all of it is there.
+/// Recovers the journal of ext3 or ext4, where all of it is there.
 fn recover(disk: &mut AnyDisk, truncation: Option<Truncation>) -> std::result::Result<(), String> {
     if let Some(truncation) = truncation {
         let mut fs = Ext::mount(
@@ -579,7 +581,13 @@ fn mount(
             let fs = Ext::mount(disk, options).map_err(|error| words(&error))?;
             let layout = fs.layout();
             let journal = layout.compat & HAS_JOURNAL != 0;
+            let unwritten = layout.read_only_features();
+            if !read_only && !unwritten.is_empty() {
+                let names = unwritten.join(", ");
+                return Err(format!("features that are read and not written: {names}"));
+            }
             let layer = Layer::Ext {
+                ext4: layout.is_ext4(),
                 journal,
                 block: layout.block,
                 blocks: layout.blocks,

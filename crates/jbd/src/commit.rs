@@ -6,7 +6,7 @@
 
 use crate::{
     Checkpoint, Journal, JournalError, State, Tid,
-    format::{self, Tag, kind},
+    format::{self, Form, Sums, Tag},
     journal::Dirty,
     transaction::{Committing, Finished, Logged, Running},
 };
@@ -17,6 +17,16 @@ use nandlab_sim::Nanos;
 
 /// Blocks of ordered data that one step writes.
 const DATA_STEP: usize = 32;
+
+/// The checksum of a block as it will lie in the log, where its first word may be another.
+fn sum_of(form: Form, tid: Tid, data: &[u8]) -> u32 {
+    if form.sums == Sums::None || !format::is_escaped(data) {
+        return form.copy_sum(tid, data);
+    }
+    let mut copy = data.to_vec();
+    format::put(&mut copy, 0, 0);
+    form.copy_sum(tid, &copy)
+}
 
 impl<D: BlockDevice> Journal<D> {
     /// Commits all that was stopped before. With nothing to commit nothing is written.
@@ -153,16 +163,13 @@ impl<D: BlockDevice> Journal<D> {
         let Some(committing) = &mut self.committing else {
             return Ok(());
         };
-        let mut left = committing
-            .revoked
-            .iter()
-            .map(|block| *block as u32)
-            .peekable();
+        let form = self.sb.form();
+        let mut left = committing.revoked.iter().copied().peekable();
         while left.peek().is_some() {
             let records = left
                 .by_ref()
-                .take(format::revokes_per_block(self.blocks.size()) as usize);
-            format::revokes(&mut self.scratch, committing.tid, records);
+                .take(form.revokes_per_block(self.blocks.size()) as usize);
+            form.revokes(&mut self.scratch, committing.tid, records);
             let log = self
                 .ring
                 .take()
@@ -182,7 +189,9 @@ impl<D: BlockDevice> Journal<D> {
             .logged
             .last()
             .map_or(Unbounded, |last| Excluded(last.home));
-        let most = format::tags_per_descriptor(self.blocks.size()) as usize;
+        let form = self.sb.form();
+        let tid = committing.tid;
+        let most = form.tags_per_descriptor(self.blocks.size()) as usize;
         let copies = &committing.blocks;
         let group = || copies.range((from, Unbounded)).take(most);
         let count = group().count();
@@ -192,11 +201,12 @@ impl<D: BlockDevice> Journal<D> {
         let full = || JournalError::Internal("the log is full amid a commit");
         let descriptor = self.ring.take().ok_or_else(full)?;
         let tag = |(home, data): (&u64, &Arc<[u8]>)| Tag {
-            home: *home as u32,
+            home: *home,
             escaped: format::is_escaped(data),
+            sum: sum_of(form, tid, data),
         };
         let tags: Vec<Tag> = group().map(tag).collect();
-        format::descriptor(
+        form.descriptor(
             &mut self.scratch,
             committing.tid,
             &self.sb.uuid(),
@@ -231,7 +241,7 @@ impl<D: BlockDevice> Journal<D> {
             return Ok(());
         };
         committing.state = State::Finished;
-        format::begin(&mut self.scratch, kind::COMMIT, committing.tid);
+        self.sb.form().commit(&mut self.scratch, committing.tid);
         let log = self
             .ring
             .take()

@@ -45,6 +45,28 @@ pub enum JournalError {
         /// Blocks of the device.
         blocks: u64,
     },
+    /// A block of a committed transaction has another checksum than the log says.
+    #[error(
+        "journal block {log}: the checksum of {what} is wrong, in the committed transaction {tid}"
+    )]
+    Checksum {
+        /// The block of the journal.
+        log: u32,
+        /// The block's part in the transaction.
+        what: &'static str,
+        /// The transaction.
+        tid: Tid,
+    },
+    /// The log ends with commits of the short form, which are not replayed.
+    #[error(
+        "journal block {log}: a fast commit behind transaction {tid}: expected none, e2fsck replays it"
+    )]
+    FastCommit {
+        /// The block of the journal.
+        log: u32,
+        /// The transaction that it belongs to.
+        tid: Tid,
+    },
     /// A revoke block's count of bytes is outside the block.
     #[error("journal block {log}: revoke records end at byte {found}, expected 16 to {most}")]
     RevokeCount {

@@ -1,25 +1,26 @@
-//! Which bit lies where: headers, tags, revoke records, the journal's superblock. All big-endian,
-//! exactly those of Linux (`include/linux/jbd.h`).
+//! Which bit lies where: headers, tags, revoke records. All big-endian, exactly those of Linux
+//! (`include/linux/jbd.h`, `jbd2.h`).
 //!
 //! *Promises.* Views never panic and never judge beyond the field they read. *Knows nothing of* the
 //! order in which blocks follow each other.
 
-use crate::JournalError;
-use alloc::boxed::Box;
+use crate::{JournalError, sum::crc32c};
 use core::fmt;
 
 /// The first word of every control block.
 pub const MAGIC: u32 = 0xC03B_3998;
 /// Bytes of the header: magic, kind, sequence.
 pub(crate) const HEADER: usize = 12;
-/// Bytes of a tag.
-pub(crate) const TAG: usize = 8;
 /// Bytes of the identifier behind a tag without [`SAME_UUID`].
 pub(crate) const UUID: usize = 16;
 /// Bytes of a revoke block before its records.
 pub(crate) const REVOKE_HEADER: usize = 16;
-/// Bytes of a revoke record.
-pub(crate) const REVOKE_RECORD: usize = 4;
+/// Bytes at the end of a descriptor and of a revoke block that hold a checksum, where there are any.
+const TAIL: usize = 4;
+/// Byte of a commit block at which the checksum lies.
+const COMMIT_SUM: usize = 16;
+/// Byte of a commit block at which its time lies: seconds in 64 bits.
+const COMMIT_TIME: usize = 48;
 
 /// A control block's kind, as the second word says it.
 pub(crate) mod kind {
@@ -93,276 +94,221 @@ pub(crate) fn is_escaped(block: &[u8]) -> bool {
 /// One entry of a descriptor: where the block behind it belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag {
-    pub home: u32,
+    pub home: u64,
     pub escaped: bool,
+    /// The checksum of the block's copy, where there are any.
+    pub sum: u32,
 }
 
-/// Tags that Linux puts into one descriptor: it stops where one more tag with an identifier would
-/// not fit.
-pub(crate) fn tags_per_descriptor(block_size: u32) -> u32 {
-    (block_size - (HEADER + UUID) as u32) / TAG as u32 - 2
+/// The checksums of a journal (jbd2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Sums {
+    #[default]
+    None,
+    /// Tags hold the lower half of a block's checksum.
+    V2,
+    V3,
 }
 
-/// Records that one revoke block holds.
-pub(crate) fn revokes_per_block(block_size: u32) -> u32 {
-    (block_size - REVOKE_HEADER as u32) / REVOKE_RECORD as u32
+/// The form of a journal's control blocks, as its features choose it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub sums: Sums,
+    /// Block numbers have 64 bits.
+    pub wide: bool,
+    /// Seed of the checksums.
+    pub seed: u32,
 }
 
-/// Writes a descriptor of these tags, no more than fit.
-pub(crate) fn descriptor(
-    block: &mut [u8],
-    tid: Tid,
-    uuid: &[u8; UUID],
-    tags: impl ExactSizeIterator<Item = Tag>,
-) {
-    begin(block, kind::DESCRIPTOR, tid);
-    let last = tags.len().saturating_sub(1);
-    let mut at = HEADER;
-    for (index, tag) in tags.enumerate() {
-        let escape = if tag.escaped { ESCAPE } else { 0 };
-        let same = if index > 0 { SAME_UUID } else { 0 };
-        let end = if index == last { LAST_TAG } else { 0 };
-        put(block, at, tag.home);
-        put(block, at + 4, escape | same | end);
-        at += TAG;
-        if index == 0 {
-            block[at..at + UUID].copy_from_slice(uuid);
-            at += UUID;
+impl Form {
+    pub fn has_sums(self) -> bool {
+        self.sums != Sums::None
+    }
+
+    /// Bytes of a tag.
+    fn tag(self) -> usize {
+        let high = if self.wide { 4 } else { 0 };
+        match self.sums {
+            Sums::None => 8 + high,
+            Sums::V2 => 10 + high,
+            Sums::V3 => 16,
         }
     }
-}
 
-/// The tags of a descriptor, up to the last or to the end of the block.
-pub(crate) fn tags(block: &[u8]) -> impl Iterator<Item = Tag> {
-    let mut at = Some(HEADER);
-    core::iter::from_fn(move || {
-        let here = at.filter(|at| at + TAG <= block.len())?;
-        // The upper half is a checksum in journals that have them, which are refused.
-        let flags = word(block, here + 4);
-        let next = here + TAG + if flags & SAME_UUID != 0 { 0 } else { UUID };
-        at = (flags & LAST_TAG == 0).then_some(next);
-        Some(Tag {
-            home: word(block, here),
-            escaped: flags & ESCAPE != 0,
-        })
-    })
-}
-
-/// Writes a revoke block of these blocks, no more than fit.
-pub(crate) fn revokes(block: &mut [u8], tid: Tid, blocks: impl Iterator<Item = u32>) {
-    begin(block, kind::REVOKE, tid);
-    let mut at = REVOKE_HEADER;
-    for home in blocks {
-        put(block, at, home);
-        at += REVOKE_RECORD;
-    }
-    put(block, HEADER, at as u32);
-}
-
-/// The blocks that a revoke block names; `log` is where it lies.
-pub(crate) fn revoked(block: &[u8], log: u32) -> Result<impl Iterator<Item = u32>, JournalError> {
-    let found = word(block, HEADER);
-    let most = block.len() as u32;
-    if !(REVOKE_HEADER as u32..=most).contains(&found) {
-        return Err(JournalError::RevokeCount { log, found, most });
-    }
-    Ok(block[REVOKE_HEADER..found as usize]
-        .chunks_exact(REVOKE_RECORD)
-        .map(|record| word(record, 0)))
-}
-
-/// Offsets of the superblock's fields.
-mod field {
-    pub const KIND: usize = 4;
-    pub const BLOCK_SIZE: usize = 12;
-    pub const BLOCKS: usize = 16;
-    pub const FIRST: usize = 20;
-    pub const SEQUENCE: usize = 24;
-    pub const START: usize = 28;
-    pub const ERROR: usize = 32;
-    pub const COMPATIBLE: usize = 36;
-    pub const INCOMPATIBLE: usize = 40;
-    pub const READ_ONLY: usize = 44;
-    pub const UUID: usize = 48;
-    pub const USERS: usize = 64;
-    /// Behind the list of users.
-    pub const END: usize = 1024;
-}
-
-/// Incompatible feature: there may be revoke blocks.
-const REVOKES: u32 = 1;
-
-/// Checks block 0 of a journal for which there are `mapped` blocks; tells whether the log is empty.
-/// It is stricter than a mount, which passes over fields of the second version in a journal of the
-/// first.
-pub fn check_superblock(bytes: &[u8], mapped: u32) -> Result<bool, JournalError> {
-    let sb = Superblock::parse(bytes.into(), mapped)?;
-    let later = [
-        field::COMPATIBLE,
-        field::INCOMPATIBLE,
-        field::READ_ONLY,
-        field::USERS,
-    ];
-    match later.into_iter().find(|at| word(&sb.0, *at) != 0) {
-        Some(offset) if !sb.is_v2() => Err(JournalError::Superblock {
-            offset,
-            field: "field of version 2",
-            found: word(&sb.0, offset),
-            expected: "0 in a journal of version 1",
-        }),
-        _ if word(&sb.0, field::USERS) > 1 => Err(JournalError::Superblock {
-            offset: field::USERS,
-            field: "users",
-            found: word(&sb.0, field::USERS),
-            expected: "one file system at most",
-        }),
-        _ => Ok(sb.start() == 0),
-    }
-}
-
-/// The journal's superblock: its block 0. What is not known is kept as found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Superblock(Box<[u8]>);
-
-impl Superblock {
-    /// An empty journal of `blocks` blocks, as mke2fs makes it.
-    pub fn new(block_size: u32, blocks: u32) -> Self {
-        let mut bytes: Box<[u8]> = alloc::vec![0; block_size as usize].into();
-        begin(&mut bytes, kind::SUPERBLOCK_V2, Tid(0));
-        let fields = [
-            (field::BLOCK_SIZE, block_size),
-            (field::BLOCKS, blocks),
-            (field::FIRST, 1),
-            (field::SEQUENCE, 1),
-            (field::USERS, 1),
-        ];
-        fields
-            .iter()
-            .for_each(|(at, value)| put(&mut bytes, *at, *value));
-        Self(bytes)
+    /// Bytes of a revoke record.
+    fn record(self) -> usize {
+        if self.wide { 8 } else { 4 }
     }
 
-    /// Reads block 0 of a journal for which there are `mapped` blocks.
-    pub fn parse(bytes: Box<[u8]>, mapped: u32) -> Result<Self, JournalError> {
-        let sb = Self(bytes);
-        let wrong = |offset, field, expected| {
-            Err(JournalError::Superblock {
-                offset,
-                field,
-                found: word(&sb.0, offset),
-                expected,
+    /// Bytes of a block's end that hold its checksum.
+    fn tail(self) -> usize {
+        if self.has_sums() { TAIL } else { 0 }
+    }
+
+    /// Tags that Linux puts into one descriptor: it stops where one more tag with an identifier
+    /// would not fit.
+    pub fn tags_per_descriptor(self, block_size: u32) -> u32 {
+        let tag = self.tag();
+        let rest = block_size as usize - (HEADER + UUID) - (tag + UUID + self.tail());
+        (rest / tag) as u32 + 1
+    }
+
+    /// Records that one revoke block holds.
+    pub fn revokes_per_block(self, block_size: u32) -> u32 {
+        ((block_size as usize - REVOKE_HEADER - self.tail()) / self.record()) as u32
+    }
+
+    /// The checksum of a block's copy, as it lies in the log.
+    pub fn copy_sum(self, tid: Tid, copy: &[u8]) -> u32 {
+        let sum = || crc32c(crc32c(self.seed, &tid.0.to_be_bytes()), copy);
+        match self.sums {
+            Sums::None => 0,
+            Sums::V2 => sum() & 0xFFFF,
+            Sums::V3 => sum(),
+        }
+    }
+
+    /// Writes a descriptor of these tags, no more than fit.
+    pub fn descriptor(
+        self,
+        block: &mut [u8],
+        tid: Tid,
+        uuid: &[u8; UUID],
+        tags: impl ExactSizeIterator<Item = Tag>,
+    ) {
+        begin(block, kind::DESCRIPTOR, tid);
+        let last = tags.len().saturating_sub(1);
+        let mut at = HEADER;
+        for (index, tag) in tags.enumerate() {
+            let escape = if tag.escaped { ESCAPE } else { 0 };
+            let same = if index > 0 { SAME_UUID } else { 0 };
+            let end = if index == last { LAST_TAG } else { 0 };
+            self.put_tag(&mut block[at..], tag, escape | same | end);
+            at += self.tag();
+            if index == 0 {
+                block[at..at + UUID].copy_from_slice(uuid);
+                at += UUID;
+            }
+        }
+        self.seal(block);
+    }
+
+    fn put_tag(self, bytes: &mut [u8], tag: Tag, flags: u32) {
+        put(bytes, 0, tag.home as u32);
+        match self.sums {
+            Sums::V2 => put(bytes, 4, tag.sum << 16 | flags),
+            _ => put(bytes, 4, flags),
+        }
+        if self.wide {
+            put(bytes, 8, (tag.home >> 32) as u32);
+        }
+        if self.sums == Sums::V3 {
+            put(bytes, 12, tag.sum);
+        }
+    }
+
+    /// The tags of a descriptor, up to the last or to the end of the block.
+    pub fn tags(self, block: &[u8]) -> impl Iterator<Item = Tag> {
+        let mut at = Some(HEADER);
+        let end = block.len() - self.tail();
+        core::iter::from_fn(move || {
+            let here = at.filter(|at| at + self.tag() <= end)?;
+            let flags = word(block, here + 4);
+            let high = if self.wide { word(block, here + 8) } else { 0 };
+            let next = here + self.tag() + if flags & SAME_UUID != 0 { 0 } else { UUID };
+            at = (flags & LAST_TAG == 0).then_some(next);
+            Some(Tag {
+                home: u64::from(word(block, here)) | u64::from(high) << 32,
+                escaped: flags & ESCAPE != 0,
+                sum: match self.sums {
+                    Sums::None => 0,
+                    Sums::V2 => flags >> 16,
+                    Sums::V3 => word(block, here + 12),
+                },
             })
-        };
-        if word(&sb.0, 0) != MAGIC {
-            return wrong(0, "magic", "0xc03b3998");
-        }
-        if !matches!(
-            word(&sb.0, field::KIND),
-            kind::SUPERBLOCK_V1 | kind::SUPERBLOCK_V2
-        ) {
-            return wrong(field::KIND, "block type", "3 or 4");
-        }
-        if word(&sb.0, field::BLOCK_SIZE) as usize != sb.0.len() {
-            return wrong(field::BLOCK_SIZE, "block size", "the file system's");
-        }
-        if sb.blocks() > mapped {
-            return wrong(
-                field::BLOCKS,
-                "length",
-                "no more blocks than the journal has",
-            );
-        }
-        if !(1..sb.blocks()).contains(&sb.first()) {
-            return wrong(
-                field::FIRST,
-                "first block",
-                "one behind the superblock, inside the journal",
-            );
-        }
-        if sb.start() != 0 && !(sb.first()..sb.blocks()).contains(&sb.start()) {
-            return wrong(field::START, "start of the log", "0, or a block of the log");
-        }
-        for (offset, known) in [(field::INCOMPATIBLE, REVOKES), (field::READ_ONLY, 0)] {
-            let found = word(&sb.0, offset);
-            if sb.is_v2() && found & !known != 0 {
-                return Err(JournalError::Features {
-                    offset,
-                    found,
-                    known,
-                });
-            }
-        }
-        Ok(sb)
-    }
-
-    pub fn bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    fn is_v2(&self) -> bool {
-        word(&self.0, field::KIND) == kind::SUPERBLOCK_V2
-    }
-
-    /// Blocks of the journal, this one included.
-    pub fn blocks(&self) -> u32 {
-        word(&self.0, field::BLOCKS)
-    }
-
-    /// First block of the log.
-    pub fn first(&self) -> u32 {
-        word(&self.0, field::FIRST)
-    }
-
-    /// The transaction with which the log begins.
-    pub fn sequence(&self) -> Tid {
-        Tid(word(&self.0, field::SEQUENCE))
-    }
-
-    /// Where it begins; 0 if there is nothing to recover.
-    pub fn start(&self) -> u32 {
-        word(&self.0, field::START)
-    }
-
-    /// The error that a file system left for its next mount.
-    pub fn error(&self) -> u32 {
-        word(&self.0, field::ERROR)
-    }
-
-    pub fn uuid(&self) -> [u8; UUID] {
-        core::array::from_fn(|i| {
-            if self.is_v2() {
-                self.0[field::UUID + i]
-            } else {
-                0
-            }
         })
     }
 
-    pub fn set_log(&mut self, start: u32, sequence: Tid) {
-        put(&mut self.0, field::START, start);
-        put(&mut self.0, field::SEQUENCE, sequence.0);
+    /// Writes a revoke block of these blocks, no more than fit.
+    pub fn revokes(self, block: &mut [u8], tid: Tid, blocks: impl Iterator<Item = u64>) {
+        begin(block, kind::REVOKE, tid);
+        let mut at = REVOKE_HEADER;
+        for home in blocks {
+            if self.wide {
+                put(block, at, (home >> 32) as u32);
+                at += 4;
+            }
+            put(block, at, home as u32);
+            at += 4;
+        }
+        put(block, HEADER, at as u32);
+        self.seal(block);
     }
 
-    pub fn set_error(&mut self, error: u32) {
-        put(&mut self.0, field::ERROR, error);
+    /// The blocks that a revoke block names; `log` is where it lies.
+    pub fn revoked(
+        self,
+        block: &[u8],
+        log: u32,
+    ) -> Result<impl Iterator<Item = u64>, JournalError> {
+        let found = word(block, HEADER);
+        let most = (block.len() - self.tail()) as u32;
+        if !(REVOKE_HEADER as u32..=most).contains(&found) {
+            return Err(JournalError::RevokeCount { log, found, most });
+        }
+        let words = |record: &[u8]| {
+            let parts = record.chunks_exact(4).map(|part| u64::from(word(part, 0)));
+            parts.fold(0, |home, part| home << 32 | part)
+        };
+        Ok(block[REVOKE_HEADER..found as usize]
+            .chunks_exact(self.record())
+            .map(words))
     }
 
-    /// Says that there may be revoke blocks, which makes a version 1 a version 2; whether that
-    /// changed anything.
-    pub fn allow_revokes(&mut self) -> bool {
-        let features = word(&self.0, field::INCOMPATIBLE);
-        if self.is_v2() && features & REVOKES != 0 {
-            return false;
+    /// Writes a commit block.
+    pub fn commit(self, block: &mut [u8], tid: Tid) {
+        begin(block, kind::COMMIT, tid);
+        if self.has_sums() {
+            let sum = crc32c(self.seed, block);
+            put(block, COMMIT_SUM, sum);
         }
-        if !self.is_v2() {
-            self.0[field::ERROR + 4..field::END].fill(0);
-            put(&mut self.0, field::KIND, kind::SUPERBLOCK_V2);
-            put(&mut self.0, field::USERS, 1);
-        }
-        let features = word(&self.0, field::INCOMPATIBLE);
-        put(&mut self.0, field::INCOMPATIBLE, features | REVOKES);
-        true
     }
+
+    /// Puts the checksum into a descriptor or a revoke block.
+    fn seal(self, block: &mut [u8]) {
+        if self.has_sums() {
+            let at = block.len() - TAIL;
+            put(block, at, 0);
+            let sum = crc32c(self.seed, block);
+            put(block, at, sum);
+        }
+    }
+
+    /// True if a control block has the right checksum, or needs none.
+    pub fn is_sound(self, kind: u32, block: &[u8]) -> bool {
+        let at = match kind {
+            kind::COMMIT => COMMIT_SUM,
+            _ => block.len() - TAIL,
+        };
+        let sum = || {
+            let sum = crc32c(self.seed, &block[..at]);
+            crc32c(crc32c(sum, &[0; 4]), &block[at + 4..])
+        };
+        !self.has_sums() || word(block, at) == sum()
+    }
+}
+
+/// The time in a commit block, in seconds.
+pub(crate) fn commit_time(block: &[u8]) -> u64 {
+    u64::from(word(block, COMMIT_TIME)) << 32 | u64::from(word(block, COMMIT_TIME + 4))
+}
+
+/// True if a block of the area of fast commits begins one that follows the transactions of the log
+/// (Linux `fs/ext4/fast_commit.h`; little-endian).
+pub(crate) fn is_fast_commit(block: &[u8], tid: Tid) -> bool {
+    /// Tag and length of the head.
+    const HEAD: [u8; 4] = [9, 0, 8, 0];
+    block[..4] == HEAD && block[8..12] == tid.0.to_le_bytes()
 }
 
 #[cfg(test)]
@@ -377,32 +323,87 @@ mod tests {
             Tag {
                 home: 0x0102_0304,
                 escaped: false,
+                sum: 0,
             },
             Tag {
                 home: 5,
                 escaped: true,
+                sum: 0,
             },
             Tag {
                 home: 6,
                 escaped: false,
+                sum: 0,
             },
         ];
-        descriptor(&mut block, Tid(7), b"0123456789abcdef", tags.into_iter());
+        let form = Form::default();
+        form.descriptor(&mut block, Tid(7), b"0123456789abcdef", tags.into_iter());
         let head = [0xC0, 0x3B, 0x39, 0x98, 0, 0, 0, 1, 0, 0, 0, 7];
         let first = [1, 2, 3, 4, 0, 0, 0, 0];
         let others = [0, 0, 0, 5, 0, 0, 0, 1 + 2, 0, 0, 0, 6, 0, 0, 0, 2 + 8];
         let expected = [&head[..], &first, b"0123456789abcdef", &others].concat();
         assert_eq!(block[..expected.len()], expected);
         assert!(block[expected.len()..].iter().all(|byte| *byte == 0));
-        assert_eq!(super::tags(&block).collect::<Vec<_>>(), tags);
+        assert_eq!(form.tags(&block).collect::<Vec<_>>(), tags);
     }
 
     #[test]
     fn a_full_descriptor_leaves_less_room_than_a_tag_with_its_identifier_takes() {
         for (size, tags) in [(1024, 122), (2048, 250), (4096, 506)] {
-            assert_eq!(tags_per_descriptor(size), tags);
+            assert_eq!(Form::default().tags_per_descriptor(size), tags);
             let left = |tags: u32| size - 12 - 16 - 8 * tags;
             assert!(left(tags) < 24 && left(tags - 1) >= 24);
+        }
+    }
+
+    /// Every form of jbd2's control blocks, with the bytes of a tag.
+    const FORMS: [(Sums, bool, usize); 6] = [
+        (Sums::None, false, 8),
+        (Sums::None, true, 12),
+        (Sums::V2, false, 10),
+        (Sums::V2, true, 14),
+        (Sums::V3, false, 16),
+        (Sums::V3, true, 16),
+    ];
+
+    #[test]
+    fn every_form_of_jbd2_comes_back_and_a_changed_byte_is_found() {
+        for (sums, wide, tag) in FORMS {
+            let seed = 0x1234_5678;
+            let form = Form { sums, wide, seed };
+            assert_eq!(form.tag(), tag);
+            let most = form.tags_per_descriptor(1024);
+            let left = |tags: u32| 1024 - 28 - form.tail() as u32 - tag as u32 * tags;
+            assert!(left(most) < tag as u32 + 16 && left(most - 1) >= tag as u32 + 16);
+            let high = if wide { 7 << 32 } else { 0 };
+            let tags: Vec<Tag> = (0..most)
+                .map(|n| Tag {
+                    home: u64::from(n) | high,
+                    escaped: n % 3 == 0,
+                    sum: form.copy_sum(Tid(5), &[n as u8; 1024]),
+                })
+                .collect();
+            let mut block = vec![0; 1024];
+            form.descriptor(&mut block, Tid(5), &[9; 16], tags.iter().copied());
+            assert_eq!(form.tags(&block).collect::<Vec<_>>(), tags, "{form:?}");
+            let homes = [3 | high, 0xFFFF_FFFF];
+            let mut revokes = vec![0; 1024];
+            form.revokes(&mut revokes, Tid(5), homes.into_iter());
+            assert_eq!(
+                form.revoked(&revokes, 9).unwrap().collect::<Vec<_>>(),
+                homes
+            );
+            let mut commit = vec![0; 1024];
+            form.commit(&mut commit, Tid(5));
+            for (kind, block) in [
+                (kind::DESCRIPTOR, &mut block),
+                (kind::REVOKE, &mut revokes),
+                (kind::COMMIT, &mut commit),
+            ] {
+                assert!(form.is_sound(kind, block));
+                block[500] ^= 4;
+                assert_eq!(form.is_sound(kind, block), sums == Sums::None);
+            }
         }
     }
 
@@ -411,28 +412,30 @@ mod tests {
         let mut block = vec![0xFF; 1024];
         begin(&mut block, kind::DESCRIPTOR, Tid(1));
         // Every tag of zeros is followed by an identifier: 12 + 42 * 24 = 1020.
-        assert_eq!(tags(&block).count(), 42);
+        let form = Form::default();
+        assert_eq!(form.tags(&block).count(), 42);
         block[HEADER..].fill(0x02);
-        assert_eq!(tags(&block).count(), 126);
+        assert_eq!(form.tags(&block).count(), 126);
     }
 
     #[test]
     fn a_revoke_block_counts_its_own_header() {
         let mut block = [0xEE; 1024];
-        revokes(&mut block, Tid(0x0A0B_0C0D), [3, 0xFFFF_FFFF].into_iter());
+        let form = Form::default();
+        form.revokes(&mut block, Tid(0x0A0B_0C0D), [3, 0xFFFF_FFFF].into_iter());
         let expected = [
             0xC0, 0x3B, 0x39, 0x98, 0, 0, 0, 5, 10, 11, 12, 13, 0, 0, 0, 24, 0, 0, 0, 3, 255, 255,
             255, 255,
         ];
         assert_eq!(block[..24], expected);
         assert_eq!(
-            revoked(&block, 9).unwrap().collect::<Vec<_>>(),
+            form.revoked(&block, 9).unwrap().collect::<Vec<_>>(),
             [3, 0xFFFF_FFFF]
         );
         for count in [0, 15, 1025, u32::MAX] {
             put(&mut block, HEADER, count);
             assert_eq!(
-                revoked(&block, 9).err(),
+                form.revoked(&block, 9).err(),
                 Some(JournalError::RevokeCount {
                     log: 9,
                     found: count,
@@ -448,62 +451,5 @@ mod tests {
         let first = Tid(0);
         assert_eq!(last.next(), first);
         assert!(last.is_before(first) && !first.is_before(last) && !first.is_before(first));
-    }
-
-    #[test]
-    fn a_new_superblock_is_that_of_mke2fs() {
-        let sb = Superblock::new(1024, 4096);
-        let words: Vec<u32> = (0..17).map(|i| word(sb.bytes(), 4 * i)).collect();
-        assert_eq!(
-            words,
-            [MAGIC, 4, 0, 1024, 4096, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
-        );
-        assert!(sb.bytes()[68..].iter().all(|byte| *byte == 0));
-        assert_eq!(Superblock::parse(sb.bytes().into(), 4096), Ok(sb));
-    }
-
-    #[test]
-    fn a_superblock_that_makes_no_sense_is_refused_with_place_and_value() {
-        let refused = |at: usize, value: u32| {
-            let mut bytes: Box<[u8]> = Superblock::new(1024, 64).bytes().into();
-            put(&mut bytes, at, value);
-            match Superblock::parse(bytes, 64).unwrap_err() {
-                JournalError::Superblock { offset, found, .. }
-                | JournalError::Features { offset, found, .. } => {
-                    assert_eq!((offset, found), (at, value));
-                }
-                other => panic!("{other}"),
-            }
-        };
-        let cases = [
-            (0, 1),
-            (4, 5),
-            (12, 4096),
-            (16, 65),
-            (16, 1),
-            (20, 0),
-            (20, 64),
-            (28, 64),
-            (40, 2),
-            (40, 0x10),
-            (44, 1),
-        ];
-        for (at, value) in cases.into_iter().filter(|case| *case != (16, 1)) {
-            refused(at, value);
-        }
-    }
-
-    #[test]
-    fn a_first_revoke_makes_version_two_of_version_one() {
-        let mut bytes: Box<[u8]> = Superblock::new(1024, 64).bytes().into();
-        put(&mut bytes, 4, kind::SUPERBLOCK_V1);
-        // Version 1 has no fields here, so these are no features.
-        bytes[36..1024].fill(0xFF);
-        let mut sb = Superblock::parse(bytes, 64).unwrap();
-        assert_eq!(sb.uuid(), [0; 16]);
-        assert_eq!((sb.allow_revokes(), sb.allow_revokes()), (true, false));
-        let mut expected = Superblock::new(1024, 64);
-        expected.allow_revokes();
-        assert_eq!(sb, expected);
     }
 }

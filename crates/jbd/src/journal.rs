@@ -7,9 +7,9 @@
 use crate::{
     JournalError, Map, Recovery, Tid,
     blocks::Blocks,
-    format::{self, Superblock},
     recover::recover,
     ring::Ring,
+    superblock::Superblock,
     transaction::{Committing, Finished, Running, State},
 };
 use alloc::{
@@ -58,6 +58,11 @@ with_defaults! {
         pub commit_interval: Nanos = COMMIT_INTERVAL,
         /// The log is emptied and not replayed.
         pub skip_recovery: bool = false,
+        /// The journal gets checksums, as Linux gives them to that of an ext4 with
+        /// `metadata_csum`; otherwise it keeps what it has.
+        pub checksums: bool = false,
+        /// The journal gets block numbers of 64 bits; otherwise it keeps what it has.
+        pub wide: bool = false,
         /// Clean blocks that are kept in memory, at least one.
         pub clean_blocks: usize = 256,
     }
@@ -157,7 +162,7 @@ impl<D: BlockDevice> Journal<D> {
         }
         blocks.read_log(0, &mut bytes)?;
         let mut sb = Superblock::parse(bytes.into(), mapped)?;
-        let ring = Ring::new(sb.first(), sb.blocks());
+        let ring = Ring::new(sb.first(), sb.end());
         if ring.blocks() + 1 < BLOCKS_MIN {
             return Err(JournalError::Short {
                 found: ring.blocks() + 1,
@@ -166,13 +171,13 @@ impl<D: BlockDevice> Journal<D> {
         }
         let recovery = recover(&mut blocks, &mut sb, &options)?;
         let next = sb.sequence().next();
+        let sb_changed = sb.choose(options.checksums, options.wide);
         let scratch = vec![0; block_size as usize];
         let finished = VecDeque::new();
         let dirty = BTreeMap::new();
         let clean = Lru::new(options.clean_blocks);
         let unflushed = false;
         let aborted = false;
-        let sb_changed = false;
         let tally = Tally::default();
         let running = None;
         let committing = None;
@@ -378,7 +383,7 @@ impl<D: BlockDevice> Journal<D> {
     /// Blocks of the log that a transaction of so many credits may take: each credit one copy or
     /// one revoke record, then descriptors, a begun revoke block, the commit block.
     pub(crate) fn footprint(&self, credits: u32) -> u32 {
-        credits + credits.div_ceil(format::tags_per_descriptor(self.blocks.size())) + 2
+        credits + credits.div_ceil(self.sb.form().tags_per_descriptor(self.blocks.size())) + 2
     }
 
     /// Ends all use with an error, and records it for the next mount if the device still takes it.

@@ -1,8 +1,9 @@
-//! ext3's journal: changes of many blocks that become durable together or not at all.
+//! The journal of ext3 and ext4: changes of many blocks that become durable together or not at all.
 //!
 //! *Promises.* After a crash, [`Journal::load`] leaves the device as it was behind some committed
 //! transaction: a prefix of them, and every one whose [`sync`](Journal::sync) had returned is in
-//! it. The bytes are those of Linux's jbd: each recovers what the other left.
+//! it. The bytes are those of Linux's jbd, and of jbd2 with checksums: each recovers what the other
+//! left.
 //!
 //! *Works on* any [`BlockDevice`](nandlab_block::BlockDevice). The caller says which blocks of the
 //! device are the journal's ([`Map`]); everything else is named by its number on the device. *Knows
@@ -46,7 +47,7 @@
 //!
 //! | module | its one idea |
 //! |---|---|
-//! | `format` | which bit lies where |
+//! | `format`, `superblock` | which bit lies where |
 //! | `map`, `blocks` | where the journal lies, requests of neighbours |
 //! | `ring` | free space in the log |
 //! | `transaction`, `handle` | what a transaction holds, and how it comes to hold it |
@@ -70,13 +71,17 @@ mod map;
 mod recover;
 mod remap;
 mod ring;
+mod sum;
+mod superblock;
 mod transaction;
 
 pub use error::JournalError;
-pub use format::{MAGIC, Tid, check_superblock};
+pub use format::{MAGIC, Tid};
 pub use journal::{
     BLOCKS_MIN, COMMIT_INTERVAL, Checkpoint, Journal, LINUX_BLOCKS_MIN, Options, Tally, create,
 };
 pub use map::Map;
 pub use recover::Recovery;
+pub use sum::crc32c;
+pub use superblock::check_superblock;
 pub use transaction::{Handle, State};

@@ -9,8 +9,9 @@
 use crate::{
     Checkpoint, JournalError, Options, Tid,
     blocks::Blocks,
-    format::{self, Superblock, kind},
+    format::{self, Sums, kind},
     ring::Ring,
+    superblock::Superblock,
 };
 use alloc::{collections::BTreeMap, vec, vec::Vec};
 use nandlab_block::{BlockDevice, BlockError};
@@ -46,6 +47,8 @@ struct End {
 struct Version {
     log: u32,
     escaped: bool,
+    tid: Tid,
+    sum: u32,
 }
 
 /// What one block of the log is, as the walk meets it.
@@ -72,6 +75,7 @@ pub(crate) fn recover<D: BlockDevice>(
         return Ok(Recovery::default());
     }
     let end = walk(blocks, sb, None, |_, _| Ok(()))?;
+    check_fast(blocks, sb, end)?;
     if options.skip_recovery {
         sb.set_log(0, end.tid.next());
         blocks.write_log(0, sb.bytes())?;
@@ -88,6 +92,7 @@ pub(crate) fn recover<D: BlockDevice>(
     };
     let revoked = revokes(blocks, sb, end)?;
     let versions = versions(blocks, sb, end, &revoked, &mut found)?;
+    check_copies(blocks, sb, &versions)?;
     // One number is left out, as Linux does: whatever stands in the log is then older than what
     // comes.
     sb.set_log(0, end.tid.next());
@@ -108,7 +113,11 @@ fn walk<D: BlockDevice>(
     until: Option<Tid>,
     mut meet: impl FnMut(Tid, Met<'_>) -> Result<(), JournalError>,
 ) -> Result<End, JournalError> {
-    let ring = Ring::new(sb.first(), sb.blocks());
+    let ring = Ring::new(sb.first(), sb.end());
+    let form = sb.form();
+    // A control block of the transaction with a wrong checksum.
+    let mut unsound = None;
+    let mut last_time = 0;
     let mut bytes = vec![0; blocks.size() as usize];
     let mut tid = sb.sequence();
     let mut log = sb.start();
@@ -128,9 +137,28 @@ fn walk<D: BlockDevice>(
         }
         let next = ring.next(log);
         left -= 1;
+        let sound = until.is_some() || form.is_sound(kind, &bytes);
+        match kind {
+            // A torn one ends the log.
+            kind::COMMIT if !sound => break,
+            kind::COMMIT if until.is_none() => {
+                let time = format::commit_time(&bytes);
+                match unsound {
+                    Some(log) if time >= last_time => {
+                        let what = "a descriptor or a revoke block";
+                        return Err(JournalError::Checksum { log, what, tid });
+                    }
+                    // A block of an earlier use of the log.
+                    Some(_) => break,
+                    None => last_time = time,
+                }
+            }
+            _ if !sound => unsound = Some(log),
+            _ => {}
+        }
         match kind {
             kind::DESCRIPTOR => {
-                let tags = format::tags(&bytes).count() as u32;
+                let tags = form.tags(&bytes).count() as u32;
                 meet(
                     tid,
                     Met::Descriptor {
@@ -169,12 +197,13 @@ fn revokes<D: BlockDevice>(
     blocks: &mut Blocks<D>,
     sb: &Superblock,
     end: End,
-) -> Result<BTreeMap<u32, Tid>, JournalError> {
+) -> Result<BTreeMap<u64, Tid>, JournalError> {
     let mut revoked = BTreeMap::new();
+    let form = sb.form();
     walk(blocks, sb, Some(end.tid), |tid, met| {
         if let Met::Revokes { bytes, log } = met {
             // The walk goes forward, so a later entry is a later transaction.
-            revoked.extend(format::revoked(bytes, log)?.map(|home| (home, tid)));
+            revoked.extend(form.revoked(bytes, log)?.map(|home| (home, tid)));
         }
         Ok(())
     })?;
@@ -186,10 +215,11 @@ fn versions<D: BlockDevice>(
     blocks: &mut Blocks<D>,
     sb: &Superblock,
     end: End,
-    revoked: &BTreeMap<u32, Tid>,
+    revoked: &BTreeMap<u64, Tid>,
     found: &mut Recovery,
 ) -> Result<BTreeMap<u64, Version>, JournalError> {
-    let ring = Ring::new(sb.first(), sb.blocks());
+    let ring = Ring::new(sb.first(), sb.end());
+    let form = sb.form();
     let count = blocks.count();
     let map = blocks.map().clone();
     let mut versions = BTreeMap::new();
@@ -203,8 +233,8 @@ fn versions<D: BlockDevice>(
             return Ok(());
         };
         let mut log = next;
-        for tag in format::tags(bytes) {
-            let home = u64::from(tag.home);
+        for tag in form.tags(bytes) {
+            let home = tag.home;
             if home >= count || map.contains(home) {
                 return Err(JournalError::Tag {
                     log: descriptor,
@@ -223,6 +253,8 @@ fn versions<D: BlockDevice>(
                     Version {
                         log,
                         escaped: tag.escaped,
+                        tid,
+                        sum: tag.sum,
                     },
                 )
                 .is_some()
@@ -234,6 +266,44 @@ fn versions<D: BlockDevice>(
         Ok(())
     })?;
     Ok(versions)
+}
+
+/// The copies that go home have the checksums of their tags.
+fn check_copies<D: BlockDevice>(
+    blocks: &mut Blocks<D>,
+    sb: &Superblock,
+    versions: &BTreeMap<u64, Version>,
+) -> Result<(), JournalError> {
+    let form = sb.form();
+    if form.sums == Sums::None {
+        return Ok(());
+    }
+    let mut data = vec![0; blocks.size() as usize];
+    for Version { log, tid, sum, .. } in versions.values().copied() {
+        blocks.read_log(log, &mut data)?;
+        if form.copy_sum(tid, &data) != sum {
+            let what = "a copy";
+            return Err(JournalError::Checksum { log, what, tid });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a log that goes on with fast commits.
+fn check_fast<D: BlockDevice>(
+    blocks: &mut Blocks<D>,
+    sb: &Superblock,
+    end: End,
+) -> Result<(), JournalError> {
+    let Some(log) = sb.fast_start() else {
+        return Ok(());
+    };
+    let mut bytes = vec![0; blocks.size() as usize];
+    blocks.read_log(log, &mut bytes)?;
+    match format::is_fast_commit(&bytes, end.tid) {
+        true => Err(JournalError::FastCommit { log, tid: end.tid }),
+        false => Ok(()),
+    }
 }
 
 /// Copies the chosen versions home.

@@ -17,7 +17,7 @@ use nandlab_ext::{Checkpoint, ExtVolume, Mode};
 use nandlab_ftl::page::{PageOptions, SeededBug};
 use nandlab_testkit::scrambled::{Manner, Scrambled};
 use nandlab_vfs::{Mounted, Nature, Promise, Volume, VolumeError};
-use volumes::{WAYS, chip, ext3, layer};
+use volumes::{WAYS, chip, ext3, ext4, large_chip, layer};
 
 /// Before, within and after every operation; one recovery in so many is cut again at all of its
 /// own.
@@ -37,6 +37,14 @@ fn stack<V>(volume: V) -> Files<PageOptions, V> {
         chip: chip(),
         layer: layer(None),
         volume,
+    }
+}
+
+/// The same on large pages.
+fn large_stack<V>(volume: V) -> Files<PageOptions, V> {
+    Files {
+        chip: large_chip(),
+        ..stack(volume)
     }
 }
 
@@ -77,6 +85,27 @@ fn ext3_keeps_the_promise_of_each_mode_at_every_cut() {
     WAYS.map(ext3)
         .into_iter()
         .for_each(|volume| survives_everywhere(volume, 1, 80));
+}
+
+#[test]
+fn ext4_keeps_the_promise_of_each_mode_at_every_cut() {
+    for way in WAYS {
+        let report = assert_survives(&large_stack(ext4(way)), &mixed(1, 60), &plan(400));
+        assert_eq!(report.states, 3 * report.chip_ops);
+    }
+}
+
+#[test]
+fn ext4_keeps_its_promises_in_other_runs() {
+    let sample = Plan {
+        cuts: Cuts::Sample(120),
+        ..plan(100)
+    };
+    for seed in 2..5 {
+        for volume in WAYS.map(ext4) {
+            assert_survives(&large_stack(volume), &mixed(seed, 120), &sample);
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Whatever the bytes of a volume: no panic, no endless loop; and what is wrong is found.
 
-use crate::common::{NOW, bytes, fsck, mkdir, mount, put, ram, read_only};
+use crate::common::{NOW, bytes, fsck, made_by_mke2fs, mkdir, mount, put, ram, read_only};
 use nandlab_block::{BlockDevice, Lba, Ram};
 use nandlab_ext::{Ext, ExtError, Finding, Format, Options, format};
 use nandlab_sim::mix;
@@ -8,6 +8,7 @@ use nandlab_testkit::disk::{metadata, poke, word};
 use nandlab_testkit::hostile::{strike, use_up};
 use nandlab_vfs::{Caller, FileSystem, Ino, SetXattr};
 use proptest::prelude::*;
+use std::sync::OnceLock;
 
 /// A volume with something of everything, the directory `many` with an index.
 fn volume() -> Ram {
@@ -40,6 +41,38 @@ fn volume() -> Ram {
         .unwrap();
     ext.unmount().unwrap();
     disk
+}
+
+/// Volumes of ext4 with trees of extents and indexes: with checksums, and with none, so that damage
+/// is met deeper.
+fn ext4_volumes() -> &'static [Ram; 3] {
+    static VOLUMES: OnceLock<[Ram; 3]> = OnceLock::new();
+    VOLUMES.get_or_init(|| {
+        let features = [
+            "orphan_file,mmp",
+            "^metadata_csum,uninit_bg",
+            "^metadata_csum,^uninit_bg,meta_bg,^resize_inode,^has_journal,large_dir",
+        ];
+        features.map(|features| {
+            let options = ["-t", "ext4", "-b", "1024", "-N", "256", "-O", features];
+            let mut disk = made_by_mke2fs(4 * 1024, &options);
+            let mut ext = mount(&mut disk);
+            let many = mkdir(&mut ext, Ino::ROOT, "many");
+            for number in 0..90 {
+                let name = format!("a file with a long name, so that an index is needed {number}");
+                put(&mut ext, many, &name, &bytes(number, 100));
+            }
+            let file = put(&mut ext, many, "PIECES", b"");
+            for index in 0..200 {
+                ext.write(file, index * 2048, b"an extent", NOW).unwrap();
+            }
+            ext.setxattr(file, b"user.outside", &[5; 300], SetXattr::Any, NOW)
+                .unwrap();
+            ext.unmount().unwrap();
+            drop(ext);
+            disk
+        })
+    })
 }
 
 /// Mounts, checks, uses and unmounts.
@@ -77,6 +110,23 @@ proptest! {
             let word = mix(seed, number);
             // The superblock mostly fails to mount: the rest is worth more attention.
             let block = if superblock && number == 0 { 1024 } else { blocks[(word >> 16) as usize % blocks.len()].max(2048) };
+            let used = if word >> 61 == 0 { 1024 } else { 256 };
+            strike(&mut disk, block + word % used, word);
+        }
+        survive(&mut disk);
+    }
+
+    #[test]
+    fn no_ext4_breaks_anything(seed: u64, which in 0..3usize, pokes in 1..40u64, superblock: bool) {
+        let mut disk = ext4_volumes()[which].clone();
+        let blocks = metadata(&mut disk, 1024);
+        for number in 0..pokes {
+            let word = mix(seed, number);
+            let block = if superblock && number == 0 {
+                1024
+            } else {
+                blocks[(word >> 16) as usize % blocks.len()].max(2048)
+            };
             let used = if word >> 61 == 0 { 1024 } else { 256 };
             strike(&mut disk, block + word % used, word);
         }
@@ -252,22 +302,23 @@ fn each_kind_of_damage_is_found_and_fsck_is_not_content_either() {
 #[test]
 fn features_that_are_not_understood_are_refused_by_name_or_not_written() {
     let mut disk = volume();
-    poke(&mut disk, 1024 + 96, &[0x42]);
+    poke(&mut disk, 1024 + 98, &[1]);
     let refused = Ext::mount(&mut disk, Options::default()).unwrap_err();
     assert!(
         matches!(
             refused,
             ExtError::Feature {
-                bit: 0x40,
-                name: "extent"
+                bit: 0x1_0000,
+                name: "encrypt"
             }
         ),
         "{refused}"
     );
     let mut disk = volume();
-    poke(&mut disk, 1024 + 100, &[0x0B]);
+    poke(&mut disk, 1024 + 101, &[1]);
     let mut ext = mount(&mut disk);
     assert!(ext.is_read_only());
+    assert_eq!(ext.layout().read_only_features(), ["quota"]);
     assert_eq!(
         ext.mkdir(Ino::ROOT, b"new", 0o755, Caller::root(NOW)),
         Err(nandlab_vfs::Errno::ReadOnly)

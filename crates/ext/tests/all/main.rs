@@ -3,6 +3,7 @@
 mod common;
 mod crash;
 mod crash_stack;
+mod ext4;
 mod hostile;
 mod journaled;
 mod mkfs;

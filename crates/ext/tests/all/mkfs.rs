@@ -1,8 +1,9 @@
 //! Volumes made here are, byte by byte, those that mke2fs makes.
 
 use crate::common::{assert_clean, made_by_mke2fs, ram};
+use nandlab_block::{BlockDevice, Lba, Ram};
 use nandlab_ext::{Format, FormatError, format};
-use nandlab_testkit::disk::{difference, word};
+use nandlab_testkit::disk::{difference, poke, word};
 use nandlab_vfs::Time;
 
 /// mke2fs takes the time from the clock; made in one second, its volume has one time.
@@ -51,6 +52,78 @@ fn ext3_is_what_mke2fs_makes() {
             },
         );
     }
+}
+
+/// mke2fs counts what it wrote itself, in KiB.
+const KBYTES_WRITTEN: u64 = 1024 + 376;
+const CHECKSUM: u64 = 1024 + 1020;
+
+/// The same for ext4, where the superblock counts what mke2fs has written.
+fn assert_same_ext4(kib: u64, options: &[&str], choices: &Format) {
+    for attempt in 0.. {
+        let mut theirs = made_by_mke2fs(kib, &[&["-t", "ext4"], options].concat());
+        let made = word(&mut theirs, 1024 + 264);
+        let mut ours = ram(kib);
+        let choices = Format {
+            now: Time::new(i64::from(made)),
+            ext4: true,
+            journal: true,
+            ..choices.clone()
+        };
+        format(&mut ours, &choices).unwrap();
+        assert_clean(&mut ours, &format!("{kib} KiB {options:?}"));
+        for disk in [&mut ours, &mut theirs] {
+            poke(disk, KBYTES_WRITTEN, &[0; 8]);
+            poke(disk, CHECKSUM, &[0; 4]);
+        }
+        match differences(&mut ours, &mut theirs) {
+            None => return,
+            Some(_) if attempt < 3 => {}
+            Some((at, ours, theirs)) => panic!(
+                "{kib} KiB {options:?}: byte {at} (block {}): {ours:?}, mke2fs {theirs:?}",
+                at / 1024
+            ),
+        }
+    }
+}
+
+/// The first difference that is not in a copy of the superblock.
+fn differences(ours: &mut Ram, theirs: &mut Ram) -> Option<(u64, Vec<u8>, Vec<u8>)> {
+    while let Some((at, one, other)) = difference(ours, theirs) {
+        let block = at / 1024 * 1024;
+        let mut sector = [0; 512];
+        ours.read(Lba(block / 512), &mut sector).unwrap();
+        let is_copy = sector[56..58] == [0x53, 0xEF];
+        let within = at - block;
+        if !is_copy || !((376..384).contains(&within) || within >= 1020) {
+            return Some((at, one, other));
+        }
+        for disk in [&mut *ours, &mut *theirs] {
+            poke(disk, block + 376, &[0; 8]);
+            poke(disk, block + 1020, &[0; 4]);
+        }
+    }
+    None
+}
+
+#[test]
+fn ext4_is_what_mke2fs_makes() {
+    for kib in [1600, 4096, 20_000, 65_536, 140_000, 300_000, 600_000] {
+        assert_same_ext4(kib, &[], &Format::default());
+    }
+    let block = |block| Format {
+        block: Some(block),
+        ..Format::default()
+    };
+    assert_same_ext4(100_000, &["-b", "4096"], &block(4096));
+    assert_same_ext4(
+        100_000,
+        &["-b", "2048", "-m", "0"],
+        &Format {
+            reserved_percent: 0,
+            ..block(2048)
+        },
+    );
 }
 
 #[test]

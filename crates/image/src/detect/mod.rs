@@ -30,7 +30,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DiskKind {
-    /// An ext2 or ext3 file system.
+    /// An ext2, ext3 or ext4 file system.
     Ext,
     /// An F2FS file system.
     F2fs,

@@ -492,13 +492,13 @@ fn a_log_that_cannot_be_right_is_refused_before_anything_is_written() {
 #[test]
 fn a_journal_that_cannot_be_right_is_refused_with_place_and_value() {
     let mut disk = disk(1);
-    write(&mut disk, journal_block(0), &superblock(0, 1, 2));
+    write(&mut disk, journal_block(0), &superblock(0, 1, 0x40));
     assert_eq!(
         refusal(&disk),
         JournalError::Features {
             offset: 40,
-            found: 2,
-            known: 1
+            found: 0x40,
+            known: 0x3F
         }
     );
     let few: Map = (0..10).collect();

@@ -91,9 +91,9 @@ enum Compressor {
     Zstd,
 }
 
-/// Of ext2 and ext3 only.
+/// Of ext2, ext3 and ext4 only.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "ext2, ext3")]
+#[command(next_help_heading = "ext2, ext3, ext4")]
 struct Ext {
     /// Bytes of a block of the volume: 1024, 2048 or 4096 [default: as mke2fs has it, 1024 below
     /// 512 MiB]
@@ -147,6 +147,7 @@ enum Kind {
     Jffs2,
     Ext2,
     Ext3,
+    Ext4,
     F2fs,
     Fat,
     Ubifs,
@@ -248,9 +249,9 @@ impl Args {
         let label = self.label.clone().unwrap_or_default();
         if let (Some(bytes), false) = (
             self.ext.block_size,
-            matches!(self.format, Kind::Ext2 | Kind::Ext3),
+            matches!(self.format, Kind::Ext2 | Kind::Ext3 | Kind::Ext4),
         ) {
-            let expected = "nothing: it is of ext2 and ext3 only".into();
+            let expected = "nothing: it is of ext2, ext3 and ext4 only".into();
             return Err(ImageError::Choice {
                 what: "--block-size",
                 found: bytes.to_string(),
@@ -260,8 +261,9 @@ impl Args {
         }
         Ok(match self.format {
             Kind::Jffs2 => self.jffs2.format()?,
-            Kind::Ext2 | Kind::Ext3 => Format::Ext(nandlab_ext::Format {
-                journal: self.format == Kind::Ext3,
+            Kind::Ext2 | Kind::Ext3 | Kind::Ext4 => Format::Ext(nandlab_ext::Format {
+                journal: self.format != Kind::Ext2,
+                ext4: self.format == Kind::Ext4,
                 block: self
                     .ext
                     .block_size

@@ -193,6 +193,7 @@ fn line(layer: &Layer) -> String {
         Layer::Nftl { bytes } => format!("NFTL: a disk of {bytes} bytes\n"),
         Layer::Jffs2 { endian, medium } => format!("JFFS2: {endian}-endian, {medium}\n"),
         Layer::Ext {
+            ext4,
             journal,
             block,
             blocks,
@@ -200,7 +201,11 @@ fn line(layer: &Layer) -> String {
         } => {
             format!(
                 "{}: {blocks} blocks of {block} bytes, {inodes} inodes\n",
-                if *journal { "ext3" } else { "ext2" }
+                match (ext4, journal) {
+                    (true, _) => "ext4",
+                    (false, true) => "ext3",
+                    (false, false) => "ext2",
+                }
             )
         }
         Layer::F2fs { segments } => format!("F2FS: {segments} segments of 2 MiB for contents\n"),

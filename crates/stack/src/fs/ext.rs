@@ -1,4 +1,4 @@
-//! ext2 and ext3 in `[fs]`.
+//! ext2, ext3 and ext4 in `[fs]`.
 
 use super::{
     ExtParts, FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, Recipe, disk,
@@ -9,29 +9,29 @@ use nandlab_ext::{Checkpoint, Ext, ExtVolume, Format, Mode, Options};
 use nandlab_sim::Nanos;
 use std::sync::Arc;
 
-/// What ext2 and ext3 have.
+/// The keys of all three.
 const KEYS: [&str; 2] = ["block", "inode-size"];
-/// What only ext3 has.
+/// The keys of those with a journal.
 const JOURNAL_KEYS: [&str; 4] = ["journal-size", "mode", "checkpoint", "commit-interval"];
 
 pub(super) struct ExtKind;
 
 impl FsKind for ExtKind {
     fn names(&self) -> Vec<&'static str> {
-        vec!["ext2", "ext3"]
+        vec!["ext2", "ext3", "ext4"]
     }
 
     fn keys(&self) -> Vec<KeyGroup> {
         vec![
             KeyGroup {
                 keys: &KEYS,
-                types: &["ext2", "ext3"],
-                needs: "type = \"ext2\" or \"ext3\"",
+                types: &["ext2", "ext3", "ext4"],
+                needs: "type = \"ext2\", \"ext3\" or \"ext4\"",
             },
             KeyGroup {
                 keys: &JOURNAL_KEYS,
-                types: &["ext3"],
-                needs: "type = \"ext3\"",
+                types: &["ext3", "ext4"],
+                needs: "type = \"ext3\" or \"ext4\"",
             },
         ]
     }
@@ -45,12 +45,12 @@ impl FsKind for ExtKind {
         name: &str,
         section: &mut Section,
     ) -> Result<(Arc<dyn FsLayer>, FsPlace), DescriptionError> {
-        let ext = ExtDescription::take(section, name == "ext3")?;
+        let ext = ExtDescription::take(section, name)?;
         Ok((Arc::new(ext), FsPlace::take(section)?))
     }
 }
 
-/// ext2 or ext3 as described.
+/// ext2, ext3 or ext4 as described.
 #[derive(Clone, Debug)]
 pub struct ExtDescription {
     /// How it is made.
@@ -62,7 +62,8 @@ pub struct ExtDescription {
 }
 
 impl ExtDescription {
-    pub(super) fn take(section: &mut Section, journal: bool) -> Result<Self, DescriptionError> {
+    pub(super) fn take(section: &mut Section, name: &str) -> Result<Self, DescriptionError> {
+        let journal = name != "ext2";
         let block = section.given::<Size>("block")?;
         if let Some(Size(bytes)) = block.filter(|Size(bytes)| ![1024, 2048, 4096].contains(bytes)) {
             return Err(section.refuse("block", &bytes.to_string(), "1024, 2048 or 4096 bytes"));
@@ -72,6 +73,7 @@ impl ExtDescription {
             |bytes: &u32| bytes.is_power_of_two() && (128..=block.unwrap_or(1024)).contains(bytes);
         let format = Format {
             journal,
+            ext4: name == "ext4",
             block,
             ..Format::default()
         };

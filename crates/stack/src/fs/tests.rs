@@ -90,11 +90,11 @@ fn each_bad_value_is_refused_at_its_key() {
         ),
         (
             "type = \"fat\"\nblock = 1024",
-            "fs.block: has no effect, it needs type = \"ext2\" or \"ext3\"",
+            "fs.block: has no effect, it needs type = \"ext2\", \"ext3\" or \"ext4\"",
         ),
         (
             "type = \"fat\"\nmode = \"journal\"",
-            "fs.mode: has no effect, it needs type = \"ext3\"",
+            "fs.mode: has no effect, it needs type = \"ext3\" or \"ext4\"",
         ),
         (
             "type = \"ext3\"\ncluster = 2048",
@@ -102,7 +102,7 @@ fn each_bad_value_is_refused_at_its_key() {
         ),
         (
             "type = \"ext2\"\ncheckpoint = \"remap\"",
-            "fs.checkpoint: has no effect, it needs type = \"ext3\"",
+            "fs.checkpoint: has no effect, it needs type = \"ext3\" or \"ext4\"",
         ),
         (
             "type = \"ext2\"\nblock = 512",
@@ -138,7 +138,7 @@ fn each_bad_value_is_refused_at_its_key() {
         ),
         (
             "type = \"jffs2\"\nblock = 1024",
-            "fs.block: has no effect, it needs type = \"ext2\" or \"ext3\"",
+            "fs.block: has no effect, it needs type = \"ext2\", \"ext3\" or \"ext4\"",
         ),
         (
             "type = \"jffs2\"\nstart-sector = 8",

@@ -1,5 +1,5 @@
-//! A small stack to cut everywhere: the page-mapped layer on 4 MiB of small pages, and ext3 in
-//! every mode.
+//! A small stack to cut everywhere: the page-mapped layer on 4 MiB of small pages, with ext3 and
+//! ext4 in every mode.
 
 use nandlab_ext::{Checkpoint, ExtVolume, Format, Mode, Options};
 use nandlab_ftl::page::{PageOptions, SeededBug};
@@ -36,6 +36,22 @@ pub const WAYS: [(Mode, Checkpoint); 9] = [
 
 /// Blocks of the journal, each of 1 KiB: the fewest that ext3 takes.
 pub const JOURNAL_BLOCKS: u32 = 1024;
+
+/// 8 MiB in pages of 2 KiB, so that no cut falls into a superblock: its checksum would be wrong, and
+/// Linux refuses such a volume, too.
+pub fn large_chip() -> ChipSpec {
+    let mut spec = preset::find("slc-2k").unwrap().spec();
+    spec.geometry.blocks = 64;
+    spec
+}
+
+/// The same with all that mke2fs gives to ext4, in blocks of a page.
+pub fn ext4(way: (Mode, Checkpoint)) -> ExtVolume {
+    let mut volume = ext3(way);
+    volume.format.ext4 = true;
+    volume.format.block = Some(2048);
+    volume
+}
 
 pub fn ext3((mode, checkpoint): (Mode, Checkpoint)) -> ExtVolume {
     let format = Format {

@@ -10,13 +10,13 @@ use nandlab_vfs::FileSystem;
 use nandlab_vfs::model::{Model, Rules};
 
 /// Shell: loads the kernel's driver.
-const EXT4: &str = "mp ext4 || exit 1\n";
+pub(super) const EXT4: &str = "mp ext4 || exit 1\n";
 /// Random calls on each volume.
 const CALLS: u64 = 10_000;
 
 /// How a volume is left.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Left {
+pub(super) enum Left {
     Unmounted,
     /// With a journal to be recovered, and changes that no commit has taken.
     Crashed,
@@ -43,32 +43,38 @@ fn used(mode: Mode, checkpoint: Checkpoint, left: Left, seed: u64) -> Ram {
         },
     )
     .unwrap();
-    let mut ext = Ext::mount(
-        &mut disk,
-        Options {
-            mode,
-            checkpoint,
-            ..Options::default()
-        },
-    )
-    .unwrap();
+    let options = Options {
+        mode,
+        checkpoint,
+        ..Options::default()
+    };
+    let rules = Rules {
+        xattrs: mode != Mode::Journal,
+        ..Rules::unix()
+    };
+    used_with(&mut disk, options, left, (seed, rules, CALLS));
+    disk
+}
+
+/// Works on a volume, and leaves it.
+pub(super) fn used_with(
+    disk: &mut Ram,
+    options: Options,
+    left: Left,
+    (seed, rules, calls): (u64, Rules, u64),
+) {
+    let mut ext = Ext::mount(disk, options).unwrap();
     ext.rmdir(
         nandlab_vfs::Ino::ROOT,
         b"lost+found",
         nandlab_vfs::Time::new(1_000_000_000),
     )
     .unwrap();
-    let mut model = Model::new(
-        seed,
-        Rules {
-            xattrs: mode != Mode::Journal,
-            ..Rules::unix()
-        },
-    );
+    let mut model = Model::new(seed, rules);
     for _ in 0..4 {
-        model.run(&mut ext, CALLS / 4).unwrap_or_else(|mismatch| {
-            panic!("{mode:?} {checkpoint:?}: {mismatch} ({:?})", ext.fault())
-        });
+        model
+            .run(&mut ext, calls / 4)
+            .unwrap_or_else(|mismatch| panic!("{options:?}: {mismatch} ({:?})", ext.fault()));
         ext.sync().unwrap();
     }
     if left == Left::Unmounted {
@@ -79,7 +85,6 @@ fn used(mode: Mode, checkpoint: Checkpoint, left: Left, seed: u64) -> Ram {
         model.run(&mut ext, 300).unwrap();
         drop(ext);
     }
-    disk
 }
 
 #[test]
@@ -124,9 +129,9 @@ fn the_kernel_reads_what_went_through_our_journal_and_recovers_what_we_left_in_i
 }
 
 /// Works until it is killed: names, contents, cuts, removals, now and then an fsync.
-const WORK: &str = r#"
-    work() { # DEVICE DIRECTORY MODE
-        mkdir $2 && mount -t ext3 -o data=$3,commit=1 $1 $2 && cd $2 && mkdir a b || exit 1
+pub(super) const WORK: &str = r#"
+    work() { # DEVICE DIRECTORY MODE TYPE NAME
+        mkdir $2 && mount -t ${4:-ext3} -o data=$3,commit=1 $1 $2 && cd $2 && mkdir a b || exit 1
         n=0
         while :; do
             n=$((n + 1))
@@ -135,7 +140,7 @@ const WORK: &str = r#"
             [ $((n % 3)) = 0 ] && truncate -s $((n * 31 % 9000)) b/$((n * 7 % 40))
             [ $((n % 4)) = 0 ] && rm -f a/link-$((n - 3)) b/$((n * 3 % 40))
             [ $((n % 5)) = 0 ] && dd if=/dev/zero of=a/synced-$((n % 20)) bs=1000 count=3 conv=fsync 2> /dev/null
-            [ $n = 300 ] && echo > /tmp/$3
+            [ $n = 300 ] && echo > /tmp/${5:-$3}
         done
     }
     mp ext4 || exit 1

@@ -1,5 +1,6 @@
 //! Slow tests: they boot the real kernel, mount, start a browser or reproduce a paper. `cargo xtask
 //! test quick` skips them.
 
+mod ext4_kernel;
 mod journaled_kernel;
 mod kernel;

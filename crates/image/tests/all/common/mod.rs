@@ -225,6 +225,13 @@ pub fn formats() -> Vec<(&'static str, Format)> {
         ("jffs2", Format::jffs2(ERASE, Compression::CLASSIC)),
         ("ext2", Format::Ext(ext(false, None))),
         ("ext3", Format::Ext(ext(true, Some(4096)))),
+        (
+            "ext4",
+            Format::Ext(nandlab_ext::Format {
+                ext4: true,
+                ..ext(true, None)
+            }),
+        ),
         ("f2fs", Format::F2fs(nandlab_f2fs::Format::default())),
     ]
 }

@@ -79,7 +79,7 @@ fn tables() -> Vec<Table> {
     let ubi = format!("[ubi]\nattach = \"ubil\"\n[fs]\ntype = \"jffs2\"\n{FILES}");
     all.push(Table::new("ubi", &[&ubi]));
     all.push(Table::new("fs", &[]));
-    for kind in ["fat", "ext2", "ext3", "f2fs"] {
+    for kind in ["fat", "ext2", "ext3", "ext4", "f2fs"] {
         let text = format!("[fs]\ntype = \"{kind}\"\n{FILES}");
         all.push(Table::kind("fs", kind, &text));
     }
