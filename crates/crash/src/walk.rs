@@ -74,8 +74,12 @@ impl<S: Subject> Walker<'_, S> {
         if let Some(op) = overtaken(base.fork()?, &life.log) {
             let end = life.log[op].end;
             all.retain(|&(at, _)| at < end);
-            let (phase, word) = (Phase::After, 0);
-            all.push((end, Cut { op, phase, word }));
+            let cut = Cut {
+                op,
+                phase: Phase::After,
+                word: 0,
+            };
+            all.push((end, cut));
         }
         Ok(Chosen {
             moments: moments(&all),

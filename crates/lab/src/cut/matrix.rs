@@ -127,8 +127,10 @@ impl Matrix {
         let mut names: Vec<&str> = cells.iter().map(|cell| &*cell.name).collect();
         names.sort_unstable();
         if let Some(two) = names.windows(2).find(|two| two[0] == two[1]) {
-            let (file, cell) = (file.into(), two[0].into());
-            return Err(MatrixError::Twice { file, cell });
+            return Err(MatrixError::Twice {
+                file: file.into(),
+                cell: two[0].into(),
+            });
         }
         Ok(Self { cells })
     }

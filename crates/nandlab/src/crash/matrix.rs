@@ -169,7 +169,8 @@ fn table(done: &[Explored]) -> String {
             }
         };
         let states = report.states + report.second_level_states;
-        let (runs, distinct) = (report.runs, report.distinct_states);
+        let runs = report.runs;
+        let distinct = report.distinct_states;
         let violations = report.violations_total;
         writeln!(
             text,

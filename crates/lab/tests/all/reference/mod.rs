@@ -128,6 +128,7 @@ fn workloads() -> Vec<(&'static str, &'static str)> {
         "app-install",
         "ageing",
         "mixed",
+        "sequences",
     ];
     all.extend(files.map(|kind| (kind, "[fs]\ntype = \"ext3\"\n")));
     all
