@@ -111,7 +111,7 @@ pub(crate) fn timed(op: &LoggedOp, geometry: &Geometry) -> String {
     )
 }
 
-/// Which cuts of a life.
+/// A choice among the cuts of a life.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Which {
     pub cuts: Cuts,

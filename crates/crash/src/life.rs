@@ -117,12 +117,12 @@ impl<S: Subject> Life<S> {
         self.times.partition_point(|&(called, _)| called <= t)
     }
 
-    /// How long the stack took from power-up until it was attached.
+    /// The time from power-up until the attach returned.
     pub fn recovery(&self) -> Nanos {
         self.attached_at - self.powered_at
     }
 
-    /// How many calls and returns the host saw by each of `times`, which ascend.
+    /// The number of calls and returns that the host saw by each of `times`, which ascend.
     pub fn events_by(&self, times: impl IntoIterator<Item = Nanos>) -> impl Iterator<Item = usize> {
         let mut seen = 0;
         times.into_iter().map(move |t| {
@@ -138,7 +138,8 @@ impl<S: Subject> Life<S> {
         self.times.last().map_or(0, |&(called, _)| called)
     }
 
-    /// When the first `count` operations had returned; the end of time if one of them did not.
+    /// The moment at which the first `count` operations had returned; the end of time if one of
+    /// them did not.
     pub fn returned_at(&self, count: usize) -> Nanos {
         match count.checked_sub(1) {
             None => 0,

@@ -32,9 +32,9 @@ pub struct CrashReport {
     pub states: u64,
     /// States after a second cut, in a recovery.
     pub second_level_states: u64,
-    /// The states among both that differ from each other. Each was looked at once.
+    /// The states among both that differ from each other. The explorer looks at each once.
     pub distinct_states: u64,
-    /// How long the recoveries took; none if nothing recovered.
+    /// Times of the recoveries; none if nothing recovered.
     pub recovery: Option<Recovery>,
     /// States in which something was wrong, and the run itself if it was.
     pub violations_total: u64,
@@ -44,7 +44,7 @@ pub struct CrashReport {
     pub smallest: Option<Smallest>,
 }
 
-/// Virtual nanoseconds from power-up until the stack was attached, and its file system mounted.
+/// Virtual nanoseconds from power-up until the layer has attached and the file system has mounted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recovery {
     /// As many recoveries were shorter as were longer.
@@ -109,7 +109,7 @@ pub(crate) struct Tally {
     pub states: [u64; 2],
     /// Host operations, chip operations and moments of the runs.
     pub size: Size,
-    /// States that were looked at.
+    /// Distinct states.
     pub distinct: u64,
     recoveries: Vec<Nanos>,
     slowest: Option<(Nanos, Id)>,
@@ -162,7 +162,7 @@ impl Tally {
         }
     }
 
-    /// What several walks counted, one after another.
+    /// The sum of several walks, one after another.
     pub fn sum(
         limit: usize,
         walks: impl IntoIterator<Item = Result<Self, CrashError>>,

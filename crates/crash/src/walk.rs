@@ -88,8 +88,8 @@ impl<S: Subject> Walker<'_, S> {
         })
     }
 
-    /// Whether the recovery from the cut with this number in a run is to be cut again: by chance, so
-    /// as not to meet one kind of cut only.
+    /// Chance decides which recoveries have a second cut, so that these are of all kinds. The cut has
+    /// this number in its run.
     pub fn goes_deeper(&self, run: u64, number: u64) -> bool {
         let number = run << RUN_SHIFT | number;
         match self.plan.second {
@@ -214,7 +214,7 @@ pub(crate) struct Chosen {
     pub moments: usize,
 }
 
-/// How many different moments cuts fall on, states of one moment counted once.
+/// The number of different moments. States of one moment count once.
 fn moments(cuts: &[(Nanos, Cut)]) -> usize {
     let mut moments: Vec<_> = cuts.iter().map(|(_, cut)| (cut.op, cut.phase)).collect();
     moments.sort_unstable();

@@ -1,4 +1,4 @@
-//! The operations of an exploration, and the runs that are made of them.
+//! The operations of an exploration, and its runs.
 
 /// Host operations, and runs of some of them.
 ///
@@ -11,7 +11,7 @@ pub struct Workload<Op> {
     /// The operations of each run, by their places, ascending. One run of everything if there are
     /// none.
     pub runs: Vec<Vec<usize>>,
-    /// So many operations begin every run. Only the first run is cut in them.
+    /// So many operations begin every run. Only the first run has cuts in them.
     pub shared: usize,
 }
 
@@ -25,7 +25,7 @@ impl<Op: Clone> Workload<Op> {
         }
     }
 
-    /// How many runs there are.
+    /// The number of runs.
     pub(crate) fn count(&self) -> usize {
         self.runs.len().max(1)
     }

@@ -1,8 +1,8 @@
 //! All short sequences of calls on a small tree, each made durable at its end: bounded exhaustive
 //! tests in the manner of ACE (Mohan et al., OSDI 2018).
 //!
-//! Every sequence begins with the same tree. Its last call is followed by an fsync of the file
-//! that was touched, or by a sync; the first call of a pair may be followed by an fsync as well.
+//! Every sequence begins with the same tree. Behind its last call comes an fsync of the file that
+//! the call touches, or a sync. An fsync may come between two calls as well.
 
 use super::op::{FileOp, Path};
 use crate::workload::Workload;
@@ -12,10 +12,10 @@ use nandlab_sim::mix;
 const CALLS: usize = 15;
 /// Places of a step: a call, an fsync and an fdatasync for each, and a sync.
 const STEP: usize = 3 * CALLS + 1;
-/// More sequences than this are sampled.
+/// A sample replaces more sequences than this.
 const MOST: u64 = 1 << 20;
 
-/// How a call is made durable.
+/// The call that makes another one durable.
 #[derive(Clone, Copy)]
 enum Persist {
     Nothing,
@@ -49,7 +49,7 @@ pub fn sequences(length: u32, sample: Option<u64>, seed: u64) -> Workload<FileOp
     }
 }
 
-/// How many sequences of `length` calls there are.
+/// The number of sequences of `length` calls.
 fn count(length: u32) -> u64 {
     let ends = if length == 1 { ALONE.len() } else { LAST.len() };
     let before = (CALLS * BETWEEN.len()) as u64;

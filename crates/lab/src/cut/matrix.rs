@@ -13,8 +13,8 @@
 //! base.workload.requests = 100
 //! ```
 //!
-//! A product has a cell for each combination of its axes' choices. The keys of a choice are laid
-//! over those of the axes before it, and over the base.
+//! A product has a cell for each combination of its axes' choices. The keys of a choice replace
+//! those of the axes before it, and of the base.
 
 use nandlab_stack::{DescriptionError, Document};
 use serde::Deserialize;
@@ -44,7 +44,7 @@ pub struct Cell {
     pub text: String,
 }
 
-/// A matrix that cannot be read.
+/// Text that is no matrix.
 #[derive(Debug, thiserror::Error)]
 pub enum MatrixError {
     /// The text is not the description of a matrix.
@@ -64,7 +64,7 @@ pub enum MatrixError {
         file: String,
         /// The number of the product, from 0.
         product: usize,
-        /// The name that was given.
+        /// The unknown name.
         found: String,
         /// The axes that are there.
         known: String,
@@ -109,7 +109,7 @@ struct Product {
 }
 
 impl Matrix {
-    /// Reads a matrix from text that is said to come from `file`.
+    /// Reads a matrix from text. Errors name `file`.
     pub fn parse(file: &str, text: &str) -> Result<Self, MatrixError> {
         let written: Written = toml::from_str(text).map_err(|error| MatrixError::Syntax {
             file: file.into(),
@@ -199,7 +199,7 @@ fn combinations<'a>(
     Ok(combined.into_iter().map(cell).collect())
 }
 
-/// Tables are merged, and anything else is replaced.
+/// Merges tables, and replaces everything else.
 fn lay_over(keys: &mut Table, over: &Table) {
     for (name, value) in over {
         match (keys.get_mut(name), value) {

@@ -101,7 +101,7 @@ fn prepared(args: &Args, cell: &Cell) -> Result<(Prepared, Plan), Failure> {
     Ok((Prepared::new(&experiment, args.ops)?, plan))
 }
 
-/// What a cell's report depends on. The number of threads is no part of it.
+/// The task of a cell. The number of threads is no part of it.
 fn asked(args: &Args, cell: &Cell, plan: &Plan) -> Asked {
     let threads = 0;
     Asked {

@@ -1,4 +1,4 @@
-//! A file of finished cells, so that a matrix that was stopped goes on where it was.
+//! A file of finished cells, so that a matrix goes on where it stopped.
 
 use crate::failure::Failure;
 use nandlab_crash::CrashReport;
@@ -7,18 +7,18 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 
-/// A cell that was explored.
+/// A finished cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Explored {
     /// The name of the cell.
     pub cell: String,
-    /// What was to be explored.
+    /// The task.
     pub asked: Asked,
-    /// What was found.
+    /// The result.
     pub report: CrashReport,
 }
 
-/// What a report depends on. A cell is explored again when one of these changes.
+/// Everything that a report depends on. A change of one part makes another exploration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
     /// The version of nandlab.
@@ -56,7 +56,7 @@ impl Store {
         Ok(Self { known, file })
     }
 
-    /// What was found when the same was asked.
+    /// The report of the same task, if the store has it.
     pub fn known(&self, asked: &Asked) -> Option<CrashReport> {
         let mut known = self.known.iter();
         let explored = known.find(|explored| explored.asked == *asked)?;

@@ -47,11 +47,11 @@ fn each_cell_has_a_row_and_a_finished_cell_is_not_explored_again() {
     assert!(table.contains("\n2 cells: "), "{table}");
     let store = std::fs::read_to_string(lab.path("s")).unwrap();
     assert_eq!(store.lines().count(), 2);
-    // The store is believed: what it says of the first cell is printed.
+    // The command prints the store's report of the first cell.
     let (first, second) = store.split_once('\n').unwrap();
     let mut line: Value = serde_json::from_str(first).unwrap();
     line["report"]["runs"] = 77.into();
-    // The command was stopped within the second line.
+    // The last command stopped within the second line.
     let stopped = format!("{line}\n{}", &second[..second.len() / 2]);
     lab.write("s", stopped.as_bytes());
     let (again, _) = lab.exits(0, &args);
