@@ -119,17 +119,17 @@ fn a_check_says_what_it_did_not_look_at_and_what_it_cannot_read() {
     let lab = lab();
     lab.exits(0, &["image", "create", "-f", "ext3", "i", "tree"]);
     let mut bytes = fs::read(lab.path("i")).unwrap();
-    // ext4's extents, in the superblock and in its copy.
+    // Encrypted files, in the superblock and in its copy.
     for at in [1024, 8193 * 1024] {
-        bytes[at + 96] |= 0x40;
+        bytes[at + 98] |= 0x01;
     }
-    fs::write(lab.path("ext4"), &bytes).unwrap();
-    let (text, _) = lab.exits(2, &["image", "check", "ext4"]);
+    fs::write(lab.path("encrypted"), &bytes).unwrap();
+    let (text, _) = lab.exits(2, &["image", "check", "encrypted"]);
     assert!(
         text.starts_with("not supported: superblock, byte 96"),
         "{text}"
     );
-    let (text, _) = lab.exits(2, &["image", "check", "--json", "ext4"]);
+    let (text, _) = lab.exits(2, &["image", "check", "--json", "encrypted"]);
     assert!(
         text.starts_with("{\"verdict\":\"not supported\",\"findings\":[]"),
         "{text}"

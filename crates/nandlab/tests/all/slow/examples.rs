@@ -59,5 +59,5 @@ fn only_a_rule_left_out_loses_data() {
     let printed = output_of("cut_power");
     let (sound, broken) = printed.split_once("Some(FlushWithoutSync)").unwrap();
     assert!(sound.contains("violations  0\n"));
-    assert!(broken.contains("smallest case: 1 host operations"));
+    assert!(broken.contains("smallest case: 2 host operations"));
 }
