@@ -295,7 +295,7 @@ pub fn differences(expected: &[(Entry, Vec<u8>)], found: &[(Entry, Vec<u8>)]) ->
 /// What the format's own judge says, changing nothing; nothing if it is content.
 pub fn judged(image: &Path, name: &str) -> Option<String> {
     let (package, program, options): (_, _, &[&str]) = match name {
-        "ext2" | "ext3" => ("e2fsprogs", "/sbin/e2fsck", &["-fn"]),
+        "ext2" | "ext3" | "ext4" => ("e2fsprogs", "/sbin/e2fsck", &["-fn"]),
         "f2fs" => ("f2fs-tools", "/sbin/fsck.f2fs", &["--dry-run"]),
         _ => ("dosfstools", "/sbin/fsck.vfat", &["-n", "-V"]),
     };
@@ -338,7 +338,7 @@ pub fn files(scratch: &Path, count: usize, step: usize, directories: usize) -> T
 pub fn derange(name: &str, bytes: &mut [u8]) {
     match name {
         // The first group's bitmap of blocks, which its descriptor names, and its counts.
-        "ext2" | "ext3" => {
+        "ext2" | "ext3" | "ext4" => {
             let block = 1024usize << bytes[1048];
             let descriptor = if block == 1024 { 2048 } else { block };
             let bitmap = u32::from_le_bytes(bytes[descriptor..descriptor + 4].try_into().unwrap())
