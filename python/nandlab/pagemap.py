@@ -44,7 +44,7 @@ class Flash:
         self._inner.mark_bad(block)
 
     def fence(self) -> None:
-        """Orders the next operation behind all earlier ones. Nobody waits."""
+        """Orders the next operation behind all earlier ones, and returns at once."""
         self._inner.fence()
 
     def sync(self) -> None:

@@ -57,7 +57,7 @@ fn serve(
         let mounted = stack.mount(seed, &mut Direct);
         mounted.map_err(|error| raised(RunError::new_err, &error))
     })?;
-    // Nobody waits if the caller is gone.
+    // The send fails if the caller has gone: there is no one to tell.
     _ = ready.send(Ok(()));
     jobs.into_iter().for_each(|job| job(&mut mounted));
     Ok(())
@@ -77,7 +77,7 @@ impl FileSystem {
         guarded(py, || {
             let (answer, answered) = channel();
             let job: Job = Box::new(move |mounted| {
-                // Nobody waits if the caller is gone.
+                // The send fails if the caller has gone: there is no one to tell.
                 _ = answer.send(caught(|| work(mounted)));
             });
             let jobs = self.worker().as_ref().map(|worker| worker.jobs.clone());
@@ -226,7 +226,7 @@ impl FileSystem {
             let (jobs, queue) = channel();
             let thread = thread::spawn(move || {
                 if let Err(error) = serve(&mut held.stack, held.seed, &ready, queue) {
-                    // Nobody waits if the caller is gone.
+                    // The send fails if the caller has gone: there is no one to tell.
                     _ = ready.send(Err(error));
                 }
                 held

@@ -243,7 +243,7 @@ impl PageMap<Chip> for Map {
             let found = map.call_method1("read", (page,))?;
             filled(&found, buf)
         })?;
-        // The layer below names the page of the flash; the layer in Python did not say which.
+        // A layer in Python names no page of the flash, so that the error has none.
         if is_whole {
             Ok(())
         } else {

@@ -1,6 +1,7 @@
 //! Where the power can go: before, within and after every operation of a chip's log.
 
 use crate::plan::Cuts;
+use crate::workload::spread;
 use nandlab_mtd::{Geometry, MtdError, Page};
 use nandlab_nand::{Chip, CrashStates, Fate, LoggedKind, LoggedOp};
 use nandlab_sim::{Nanos, mix};
@@ -154,14 +155,9 @@ pub(crate) fn choose(log: &[LoggedOp], which: Which, words: u32, seed: u64) -> V
     };
     let timed = |cut: Cut| cut.moment(log, seed).map(|at| (at, cut));
     let mut chosen: Vec<_> = match which.cuts {
-        Cuts::Sample(n) if n < all => {
-            // One from each of `n` equal parts, so that no stretch of the run goes unseen.
-            let part = |i: u64| (u128::from(i) * u128::from(all) / u128::from(n)) as u64;
-            (0..n)
-                .map(|i| part(i) + mix(pick, i) % (part(i + 1) - part(i)))
-                .filter_map(|i| timed(name(i)))
-                .collect()
-        }
+        Cuts::Sample(n) if n < all => spread(n, all, pick)
+            .filter_map(|index| timed(name(index)))
+            .collect(),
         Cuts::All | Cuts::Sample(_) => (0..all).filter_map(|i| timed(name(i))).collect(),
     };
     chosen.retain(|&(at, _)| at >= which.from);

@@ -1,5 +1,6 @@
 //! How to explore, and why an exploration may fail.
 
+use crate::workload::part;
 use nandlab_mtd::LayerError;
 use nandlab_sim::with_defaults;
 use std::str::FromStr;
@@ -41,10 +42,7 @@ impl Cuts {
     pub(crate) fn of_run(self, run: u64, runs: u64) -> Self {
         match self {
             Self::All => Self::All,
-            Self::Sample(n) => {
-                let before = |run: u64| (u128::from(n) * u128::from(run) / u128::from(runs)) as u64;
-                Self::Sample(before(run + 1) - before(run))
-            }
+            Self::Sample(n) => Self::Sample(part(run + 1, runs, n) - part(run, runs, n)),
         }
     }
 }

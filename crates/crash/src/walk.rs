@@ -88,8 +88,8 @@ impl<S: Subject> Walker<'_, S> {
         })
     }
 
-    /// Chance decides which recoveries have a second cut, so that these are of all kinds. The cut has
-    /// this number in its run.
+    /// Chance decides which recoveries have a second cut, so that these are of all kinds. `number` is
+    /// the place of the cut in its run.
     pub fn goes_deeper(&self, run: u64, number: u64) -> bool {
         let number = run << RUN_SHIFT | number;
         match self.plan.second {

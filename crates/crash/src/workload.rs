@@ -1,5 +1,20 @@
 //! The operations of an exploration, and its runs.
 
+use nandlab_sim::mix;
+
+/// Where part `i` of `parts` equal parts of `all` begins.
+pub(crate) fn part(i: u64, parts: u64, all: u64) -> u64 {
+    (u128::from(i) * u128::from(all) / u128::from(parts)) as u64
+}
+
+/// A member of each of `parts` equal parts of `all`, so that no stretch goes unseen. `pick` chooses.
+pub(crate) fn spread(parts: u64, all: u64, pick: u64) -> impl Iterator<Item = u64> {
+    (0..parts).map(move |i| {
+        let first = part(i, parts, all);
+        first + mix(pick, i) % (part(i + 1, parts, all) - first)
+    })
+}
+
 /// Host operations, and runs of some of them.
 ///
 /// A run is a subsequence of the operations. So the name of a state, which lists the operations

@@ -124,8 +124,8 @@ pub(crate) fn put_tail(bytes: &mut [u8], end: usize) {
     }
 }
 
-/// Where in a block of names a record of `needed` bytes fits: the record that has space, and the bytes of
-/// that which it needs for itself.
+/// Finds space for a record of `needed` bytes in a block of names. Gives the record that has the
+/// space, and the bytes that this record needs for itself.
 pub(crate) fn free_entry(
     bytes: &[u8],
     block: u32,

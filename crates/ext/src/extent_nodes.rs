@@ -1,4 +1,4 @@
-//! The bytes of trees of extents: nodes, their headers and entries (Linux `fs/ext4/ext4_extents.h`).
+//! The bytes of trees of extents: nodes, headers and entries (Linux `fs/ext4/ext4_extents.h`).
 //!
 //! *Promises.* Views never panic on nodes that [`judge`] has passed. *Knows nothing of* where nodes
 //! lie.

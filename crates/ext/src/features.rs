@@ -1,9 +1,9 @@
-//! The features of a volume by bit and name, and which of them nandlab reads and writes.
+//! The features of a volume: their bits, their names, and what nandlab does with each.
 
 use crate::format::Layout;
 use alloc::{format, string::String, vec::Vec};
 
-/// Features whose presence changes nothing for who does not know them.
+/// Features that a driver may ignore.
 pub(crate) mod compat {
     pub const HAS_JOURNAL: u32 = 0x4;
     pub const EXT_ATTR: u32 = 0x8;
@@ -35,7 +35,7 @@ pub(crate) mod incompat {
     /// Indexes of three levels, directories of more than 2 GiB.
     pub const LARGE_DIR: u32 = 0x4000;
     pub const INLINE_DATA: u32 = 0x8000;
-    /// What is understood here.
+    /// The features with which nandlab reads a volume.
     pub const KNOWN: u32 = WRITTEN | EA_INODE;
     /// The features with which a volume can change, too.
     pub const WRITTEN: u32 = FILETYPE
@@ -82,7 +82,7 @@ pub(crate) mod ro_compat {
     pub const METADATA_CSUM: u32 = 0x400;
     /// The file of orphans may hold some.
     pub const ORPHAN_PRESENT: u32 = 0x1_0000;
-    /// What is understood here.
+    /// The features with which nandlab reads a volume.
     pub const KNOWN: u32 = SPARSE_SUPER
         | LARGE_FILE
         | HUGE_FILE

@@ -473,7 +473,7 @@ impl Layout {
         self.groups.div_ceil(self.desc_each())
     }
 
-    /// Blocks of a group's beginning that hold superblock and descriptors, with those kept for more.
+    /// Blocks at a group's beginning for the superblock, the descriptors and later descriptors.
     pub(crate) fn header(&self, group: u32) -> u32 {
         let own = u32::from(self.has_super(group));
         if group / self.desc_each() < self.first_meta_bg {

@@ -334,7 +334,7 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
-    /// Moves the upper half of a full block's pairs to a new one beside it.
+    /// Splits a full block of pairs: the upper half goes to a new block.
     fn split_level(
         &mut self,
         number: u32,

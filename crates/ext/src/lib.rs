@@ -1,10 +1,10 @@
 //! ext2, ext3 and ext4 over a disk.
 //!
 //! *Promises.* [`Ext`] is a [`FileSystem`](nandlab_vfs::FileSystem) on volumes as Linux has them.
-//! Blocks have 1, 2 or 4 KiB; there are indexed directories, extents, checksums of metadata, and a
-//! journal in each of ext3's [modes](Mode); [`format`](mkfs::format) makes one, byte by byte as mke2fs; [`check`](Ext::check)
-//! finds what is wrong with one. Incompatible features that are not understood are refused by name,
-//! those that are read and not written make the mount read-only. A journal that must be
+//! Blocks have 1, 2 or 4 KiB. There are indexed directories, extents, checksums of metadata, and a
+//! journal in each of ext3's [modes](Mode). [`format`](mkfs::format) makes a volume, byte by byte as
+//! mke2fs does. [`check`](Ext::check) finds what is wrong with one. A mount refuses features that it
+//! does not know, by name. It is read-only on features that it only reads. A journal that must be
 //! recovered is, before anything is written. No volume, whatever its bytes, makes any of them panic
 //! or loop for ever. Memory is bounded by the cache it was given, dirty data, 48 bytes a group, the
 //! inodes in use, a transaction and the journal's own. A check takes one bit a block and eight

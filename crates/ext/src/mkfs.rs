@@ -2,7 +2,7 @@
 //!
 //! *Promises* byte by byte what `mke2fs -t ext2`, `-t ext3` and `-t ext4` of e2fsprogs 1.47 make
 //! with its own configuration, given the same size, identity and time; but for the count of written
-//! bytes in the superblock of ext4. Everything that a mount or a check looks at is written, whatever
+//! bytes in the superblock of ext4. It writes everything that a mount or a check looks at, whatever
 //! was there before; blocks for contents are left as they are. *Knows nothing of* mounted volumes.
 
 use crate::{

@@ -127,7 +127,7 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
-    /// The checksum of a bitmap; none if there is none to be.
+    /// The checksum of a bitmap; none on volumes without checksums.
     fn sum_of_bitmap(&mut self, group: u32, map: Map) -> Result<Option<u32>, ExtError> {
         let layout = self.store.layout;
         if !layout.has_sums() || self.groups[group as usize].is_unwritten(map) {

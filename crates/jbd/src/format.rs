@@ -15,7 +15,7 @@ pub(crate) const HEADER: usize = 12;
 pub(crate) const UUID: usize = 16;
 /// Bytes of a revoke block before its records.
 pub(crate) const REVOKE_HEADER: usize = 16;
-/// Bytes at the end of a descriptor and of a revoke block that hold a checksum, where there are any.
+/// Bytes of the checksum at the end of a descriptor and of a revoke block.
 const TAIL: usize = 4;
 /// Byte of a commit block at which the checksum lies.
 const COMMIT_SUM: usize = 16;

@@ -1,7 +1,7 @@
 //! The journal's superblock: which bit lies where, and what it chooses.
 //!
-//! *Promises.* A superblock that makes no sense gives an error with place and value. Fields that are
-//! not known stay. *Knows nothing of* the log behind it.
+//! *Promises.* A superblock that makes no sense gives an error with place and value. Unknown fields
+//! stay. *Knows nothing of* the log behind it.
 
 use crate::{
     JournalError, Tid,
@@ -76,7 +76,7 @@ pub fn check_superblock(bytes: &[u8], mapped: u32) -> Result<bool, JournalError>
     }
 }
 
-/// The journal's superblock: its block 0. What is not known is kept as found.
+/// The journal's superblock: its block 0. Unknown fields stay as they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Superblock(Box<[u8]>);
 

@@ -5,8 +5,7 @@
 //! the call touches, or a sync. An fsync may come between two calls as well.
 
 use super::op::{FileOp, Path};
-use crate::workload::Workload;
-use nandlab_sim::mix;
+use crate::workload::{Workload, spread};
 
 /// The calls of one step, and the file that each touches.
 const CALLS: usize = 15;
@@ -37,9 +36,7 @@ pub fn sequences(length: u32, sample: Option<u64>, seed: u64) -> Workload<FileOp
     let steps = (0..length).flat_map(step);
     let all = count(length);
     let wanted = sample.unwrap_or(MOST).min(all);
-    // One from each of `wanted` equal parts.
-    let part = |i: u64| (u128::from(i) * u128::from(all) / u128::from(wanted)) as u64;
-    let chosen = (0..wanted).map(|i| part(i) + mix(seed, i) % (part(i + 1) - part(i)));
+    let chosen = spread(wanted, all, seed);
     Workload {
         runs: chosen
             .map(|number| places(number, length, shared))

@@ -1,60 +1,87 @@
 //! `nandlab crash --matrix`: many stacks, one table, and a file that remembers finished cells.
 
-use super::Args;
 use super::store::{Asked, Explored, Store};
+use super::{Args, write};
 use crate::failure::{Failure, Status};
-use crate::output::{note, print};
+use crate::output::{Target, note};
 use crate::progress::Bar;
 use nandlab_crash::{CrashReport, Plan};
 use nandlab_lab::cut::Prepared;
 use nandlab_lab::cut::matrix::{Cell, Matrix, OURS};
 use nandlab_lab::{Experiment, Progress};
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Explores every selected cell that the store does not have.
+/// Explores every selected cell that the store does not have. Refuses before the work what cannot
+/// be explored or written.
 pub fn explore(args: &Args) -> Result<Status, Failure> {
-    let cells = selected(args)?;
+    let inputs: Vec<PathBuf> = args.experiment.iter().chain(&args.store).cloned().collect();
+    let tasks = selected(args)?;
+    let tasks = tasks.iter().map(|cell| Task::new(args, cell));
+    let tasks = tasks.collect::<Result<Vec<_>, _>>()?;
+    let target = args.target(&inputs)?;
     let mut store = Store::open(args.store.as_deref())?;
     let bar = Bar::new("matrix");
     let mut done = Vec::new();
-    for (number, cell) in cells.iter().enumerate() {
+    let all = tasks.len() as f64;
+    for (number, task) in tasks.iter().enumerate() {
         let show = |within| {
             bar.show(Progress {
                 phase: "cutting",
-                share: (number as f64 + within) / cells.len() as f64,
+                share: (number as f64 + within) / all,
             });
         };
-        let explored = one_cell(args, cell, &store, &show);
-        let explored = explored.map_err(|failure| Failure::Cell {
-            cell: cell.name.clone(),
-            failure: failure.into(),
-        })?;
+        let explored = task.explored(&store, &show)?;
         store.keep(&explored)?;
         done.push(explored);
     }
     drop(bar);
-    report(args, &done)
+    report(&done, target)
 }
 
-/// A cell's report, from the store or new.
-fn one_cell(
-    args: &Args,
-    cell: &Cell,
-    store: &Store,
-    show: &(dyn Fn(f64) + Sync),
-) -> Result<Explored, Failure> {
-    let (prepared, plan) = prepared(args, cell)?;
-    let asked = asked(args, cell, &plan);
-    let report = match store.known(&asked) {
-        Some(report) => report,
-        None => prepared.explore(&plan, &|done, all| show(done as f64 / all.max(1) as f64))?,
-    };
-    Ok(Explored {
-        cell: cell.name.clone(),
-        asked,
-        report,
-    })
+/// A cell that can be explored.
+struct Task {
+    cell: String,
+    asked: Asked,
+    prepared: Prepared,
+    plan: Plan,
+}
+
+impl Task {
+    fn new(args: &Args, cell: &Cell) -> Result<Self, Failure> {
+        let (prepared, plan) =
+            prepared(args, cell).map_err(|failure| named(&cell.name, failure))?;
+        Ok(Self {
+            cell: cell.name.clone(),
+            asked: asked(args, cell, &plan),
+            prepared,
+            plan,
+        })
+    }
+
+    /// The report, from the store or new.
+    fn explored(&self, store: &Store, show: &(dyn Fn(f64) + Sync)) -> Result<Explored, Failure> {
+        let progress = |done, all: u64| show(done as f64 / all.max(1) as f64);
+        let report = match store.known(&self.asked) {
+            Some(report) => report,
+            None => self
+                .prepared
+                .explore(&self.plan, &progress)
+                .map_err(|error| named(&self.cell, error.into()))?,
+        };
+        Ok(Explored {
+            cell: self.cell.clone(),
+            asked: self.asked.clone(),
+            report,
+        })
+    }
+}
+
+fn named(cell: &str, failure: Failure) -> Failure {
+    Failure::Cell {
+        cell: cell.into(),
+        failure: failure.into(),
+    }
 }
 
 /// The one cell that `--only` selects, to make one of its states again.
@@ -119,17 +146,9 @@ fn asked(args: &Args, cell: &Cell, plan: &Plan) -> Asked {
     }
 }
 
-fn report(args: &Args, done: &[Explored]) -> Result<Status, Failure> {
+fn report(done: &[Explored], target: Option<Target>) -> Result<Status, Failure> {
     let violations: u64 = done.iter().map(|cell| cell.report.violations_total).sum();
-    match args.target(&[])? {
-        Some(target) => {
-            if !target.is_stdout() {
-                print(&table(done))?;
-            }
-            target.json(&done)?;
-        }
-        None => print(&table(done))?,
-    }
+    write(&done, &table(done), target)?;
     for cell in done.iter().filter(|cell| cell.report.violations_total > 0) {
         note(format_args!(
             "{}: {}\nmake a state again with: --matrix --only '{}' --id ID",

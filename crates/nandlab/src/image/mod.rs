@@ -16,7 +16,8 @@ pub use options::Shape;
 use crate::failure::{Failure, Status};
 use clap::Subcommand;
 
-/// Make, read, edit and check images of JFFS2, ext2, ext3, ext4, F2FS, FAT, UBI and dumps of NAND flash
+/// Make, read, edit and check images of JFFS2, ext2, ext3, ext4, F2FS, FAT, UBI and dumps of NAND
+/// flash
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The format of an image is found by what is in it. Nothing but create, ubinize, put, mkdir, rm, mv and check --repair changes an image.\n\

@@ -100,7 +100,12 @@ fn what_is_no_matrix_or_no_cell_is_refused() {
         b"[[product]]\naxes = []\nbase.chip.preset = \"none\"\n",
     );
     lab.write("store", b"no cell\n");
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 8] = [
+        (&["m.toml", "--json", "m.toml"], "the same file as m.toml"),
+        (
+            &["m.toml", "--store", "new", "--json", "no/where"],
+            "no/where: ",
+        ),
         (&["bad.toml"], "product[0].axes: found \"layers\""),
         (&["cell.toml"], "cell ``: "),
         (&["m.toml", "--only", "BAST"], "--only: found \"BAST\""),
@@ -113,6 +118,7 @@ fn what_is_no_matrix_or_no_cell_is_refused() {
         let (_, errors) = lab.exits(2, &args);
         assert!(errors.contains(expected), "{args:?}: {errors}");
     }
+    assert!(!lab.path("new").exists(), "refused before the work");
     let (_, errors) = lab.exits(2, &["crash", "--store", "s"]);
     assert!(errors.contains("--matrix"), "{errors}");
 }

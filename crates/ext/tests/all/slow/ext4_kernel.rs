@@ -1,12 +1,13 @@
 //! ext4 beside the real kernel: each reads, and recovers, what the other left.
 
 use super::journaled_kernel::{EXT4, Left, WORK, used_with};
+use super::kernel::{assert_seen_alike, both_ways};
 use crate::common::{
     NOW, assert_clean, made_by_mke2fs, manifest, mkdir, mount, needs_recovery, put,
 };
 use nandlab_ext::{Ext, Mode, Options};
 use nandlab_oracle::manifest::differences;
-use nandlab_testkit::kernel::{BothWays, EDIT, Volumes, listed, plant};
+use nandlab_testkit::kernel::{Volumes, listed};
 use nandlab_vfs::model::Rules;
 use nandlab_vfs::{FileSystem, Ino, Rename, SetAttr};
 
@@ -67,19 +68,10 @@ fn rules() -> Rules {
 
 #[test]
 fn the_kernel_and_we_see_the_same_trees_of_ext4_both_ways() {
-    let both = BothWays {
-        mount: &|disk| Box::new(mount(disk)),
-        assert_clean,
-        plant,
-        prelude: format!("{EDIT}\nmp ext4\n"),
-        kept: |tree| tree,
-        entries_min: 400,
-        landmark: "moved random",
-    };
     let volume = |(name, options): (&'static str, &[&str])| {
         (name, "ext4", made_by_mke2fs(64 * 1024, options))
     };
-    both.run(VOLUMES.map(volume).into());
+    both_ways().run(VOLUMES.map(volume).into());
 }
 
 #[test]
@@ -102,16 +94,7 @@ fn the_kernel_reads_an_ext4_that_we_used_and_recovers_what_we_left_in_its_journa
             assert_clean(&mut disk, &name);
         }
     }
-    let report = volumes.boot();
-    for (name, ours) in ours {
-        assert!(ours.len() > 60, "{name}: a tree worth comparing");
-        assert_eq!(
-            differences(&ours, &report.manifests[&name]),
-            "",
-            "{name}: our tree, as the kernel sees it"
-        );
-        assert_clean(&mut volumes.load(&name), &name);
-    }
+    assert_seen_alike(&mut volumes, ours);
 }
 
 #[test]

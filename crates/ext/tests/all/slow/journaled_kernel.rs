@@ -1,6 +1,7 @@
 //! The real kernel reads what went through our journal, and recovers what we left in it; we recover
 //! what it left when it was killed.
 
+use super::kernel::assert_seen_alike;
 use crate::common::{assert_clean, manifest, needs_recovery, ram};
 use nandlab_block::Ram;
 use nandlab_ext::{Checkpoint, Ext, Format, Mode, Options, format};
@@ -116,16 +117,7 @@ fn the_kernel_reads_what_went_through_our_journal_and_recovers_what_we_left_in_i
             assert_clean(&mut disk, &name);
         }
     }
-    let report = volumes.boot();
-    for (name, ours) in ours {
-        assert!(ours.len() > 60, "{name}: a tree worth comparing");
-        assert_eq!(
-            differences(&ours, &report.manifests[&name]),
-            "",
-            "{name}: our tree, as the kernel sees it"
-        );
-        assert_clean(&mut volumes.load(&name), &name);
-    }
+    assert_seen_alike(&mut volumes, ours);
 }
 
 /// Works until it is killed: names, contents, cuts, removals, now and then an fsync.

@@ -4,6 +4,7 @@ use crate::common;
 use crate::common::{assert_clean, manifest, mount, ram};
 use nandlab_block::Ram;
 use nandlab_ext::{Format, format};
+use nandlab_oracle::manifest::Manifest;
 use nandlab_oracle::manifest::differences;
 use nandlab_testkit::disk::word;
 use nandlab_testkit::kernel::{BothWays, EDIT, Volumes, plant};
@@ -13,6 +14,33 @@ fn formatted(kib: u64, choices: &Format) -> Ram {
     let mut disk = ram(kib);
     format(&mut disk, choices).unwrap();
     disk
+}
+
+/// Our driver and the kernel's, one on what the other left.
+pub(super) fn both_ways() -> BothWays<'static> {
+    BothWays {
+        mount: &|disk| Box::new(mount(disk)),
+        assert_clean,
+        plant,
+        prelude: format!("{EDIT}\nmp ext4\n"),
+        kept: |tree| tree,
+        entries_min: 400,
+        landmark: "moved random",
+    }
+}
+
+/// The kernel sees each volume's tree as we do, and leaves the volume clean.
+pub(super) fn assert_seen_alike(volumes: &mut Volumes, ours: Vec<(String, Manifest)>) {
+    let report = volumes.boot();
+    for (name, ours) in ours {
+        assert!(ours.len() > 60, "{name}: a tree worth comparing");
+        assert_eq!(
+            differences(&ours, &report.manifests[&name]),
+            "",
+            "{name}: our tree, as the kernel sees it"
+        );
+        assert_clean(&mut volumes.load(&name), &name);
+    }
 }
 
 #[test]
@@ -26,16 +54,7 @@ fn the_kernel_and_we_see_the_same_trees_both_ways() {
         journal: true,
         ..Format::default()
     };
-    let both = BothWays {
-        mount: &|disk| Box::new(mount(disk)),
-        assert_clean,
-        plant,
-        prelude: format!("{EDIT}\nmp ext4\n"),
-        kept: |tree| tree,
-        entries_min: 400,
-        landmark: "moved random",
-    };
-    both.run(vec![
+    both_ways().run(vec![
         ("small", "ext2", formatted(32 * 1024, &Format::default())),
         ("large", "ext2", formatted(64 * 1024, &large)),
         ("middle", "ext3", formatted(48 * 1024, &middle)),
