@@ -23,7 +23,7 @@ use std::path::Path;
 use toml::{Table, Value};
 
 /// The matrix that comes along: our file systems on our layers.
-pub const OURS: &str = include_str!("../../../../experiments/matrix.toml");
+pub const OURS: &str = include_str!("../../../../matrices/stacks.toml");
 
 /// More cells are no matrix that anybody meant.
 const MOST_CELLS: usize = 100_000;

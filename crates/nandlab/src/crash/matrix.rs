@@ -95,7 +95,7 @@ pub fn one(args: &Args) -> Result<(Prepared, Plan), Failure> {
 /// The cell whose name is as `--only` says, or all whose names contain it.
 fn selected(args: &Args) -> Result<Vec<Cell>, Failure> {
     let matrix = match &args.experiment {
-        None => Matrix::parse("matrix.toml of nandlab", OURS)?,
+        None => Matrix::parse("matrices/stacks.toml of nandlab", OURS)?,
         Some(path) => {
             let text = std::fs::read_to_string(path);
             let text = text.map_err(|error| Failure::Input {
