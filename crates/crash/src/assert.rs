@@ -1,6 +1,7 @@
 //! Assertions for tests of your own layer. Each panics with the whole report.
 
-use crate::explore::{explore, replay};
+use crate::again::replay;
+use crate::explore::explore;
 use crate::id::Id;
 use crate::outcome::CrashReport;
 use crate::plan::Plan;

@@ -1,16 +1,14 @@
-//! A whole exploration: the run, all its cuts in parallel, the report; and one state of it again.
+//! A whole exploration: the run, all its cuts in parallel, the report.
 
 use crate::bench::Bench;
-use crate::cut::{Cut, Which};
-use crate::id::Id;
+use crate::cut::Which;
 use crate::life::Life;
 use crate::outcome::{CrashReport, Size, Tally, Violation};
 use crate::plan::{CrashError, Cuts, Plan};
 use crate::shrink::smallest;
 use crate::subject::Subject;
-use crate::walk::{Place, state};
+use crate::walk::Place;
 use crate::workload::Workload;
-use nandlab_nand::CrashStates;
 use nandlab_sim::Nanos;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -73,8 +71,7 @@ fn one_run<S: Subject>(
 ) -> Result<Tally, CrashError> {
     let plan = bench.walker.plan;
     let mut tally = Tally::new(plan.listed);
-    let cuts = plan.cuts.of_run(run as u64, workload.count() as u64);
-    if run > 0 && cuts == Cuts::Sample(0) {
+    if is_left_out(plan, workload, run) {
         return Ok(tally);
     }
     let place = Place::run(plan.seed, run as u64, workload.kept(run).cloned());
@@ -92,15 +89,7 @@ fn one_run<S: Subject>(
             Violation::uncut(&place.id, failure, life.doing(Nanos::MAX - 1))
         });
     }
-    let from = match run {
-        0 => 0,
-        _ => life.returned_at(workload.shared),
-    };
-    let which = Which {
-        cuts,
-        from,
-        run: run as u64,
-    };
+    let which = which(plan, workload, run, &life);
     let cuts = bench
         .walker
         .cuts(&life, &bench.origin()?, which, &place.id)?;
@@ -114,94 +103,29 @@ fn one_run<S: Subject>(
     Ok(tally)
 }
 
-/// Makes one state again, and returns its violation, if any. Of `plan`, only the changes after a
-/// recovery matter.
-pub fn replay<S: Subject>(
-    subject: &S,
-    ops: &[S::Op],
+/// Whether a run has no cut. The first run is always made, for its size.
+pub(crate) fn is_left_out<Op: Clone>(plan: &Plan, workload: &Workload<Op>, run: usize) -> bool {
+    run > 0 && cuts_of(plan, workload, run) == Cuts::Sample(0)
+}
+
+/// The cuts of a run. What all runs share is cut in the first one only.
+pub(crate) fn which<S: Subject>(
     plan: &Plan,
-    id: &Id,
-) -> Result<Option<Violation>, CrashError> {
-    let bench = Bench::new(subject, plan)?;
-    let ops = kept(ops, id)?;
-    let mut place = Place::run(id.seed, 0, id.kept.clone());
-    let mut base = bench.origin()?;
-    let mut life = match bench.run(&ops)? {
-        Ok(life) => life,
-        Err(failure) => {
-            return Ok(Some(Violation::uncut(
-                &place.id,
-                &failure,
-                "attaching".into(),
-            )));
-        }
+    workload: &Workload<S::Op>,
+    run: usize,
+    life: &Life<S>,
+) -> Which {
+    let from = match run {
+        0 => 0,
+        _ => life.returned_at(workload.shared),
     };
-    for &cut in &id.cuts {
-        let next = place.id.then(cut);
-        let at = moment(&life, cut, &place.id, id)?;
-        let recovered =
-            state(&mut CrashStates::new(base, &life.log), at, &next).and_then(|mut chip| {
-                let fork = chip.fork();
-                chip.start_log();
-                Ok((
-                    fork,
-                    bench
-                        .walker
-                        .recover(chip, life.witness().at(at).clone(), &next)?,
-                ))
-            });
-        let failure = match &recovered {
-            Ok((_, next)) => next.failure.as_ref(),
-            Err(failure) => Some(failure),
-        };
-        if let Some(failure) = failure {
-            return Ok(Some(bench.walker.violation(
-                &next,
-                &place.reported,
-                &life,
-                at,
-                failure,
-            )));
-        }
-        let Ok((fork, recovery)) = recovered else {
-            return Ok(None);
-        };
-        place = place.then(cut, &life.log, &bench.walker.geometry);
-        (base, life) = (fork?, recovery);
+    Which {
+        cuts: cuts_of(plan, workload, run),
+        from,
+        run: run as u64,
     }
-    Ok(life
-        .failure
-        .as_ref()
-        .map(|failure| Violation::uncut(&place.id, failure, life.doing(Nanos::MAX - 1))))
 }
 
-/// The operations that `id` keeps.
-fn kept<Op: Clone>(ops: &[Op], id: &Id) -> Result<Vec<Op>, CrashError> {
-    let Some(kept) = &id.kept else {
-        return Ok(ops.to_vec());
-    };
-    let missing = |found| {
-        let id = id.to_string();
-        let expected = format!("an operation of the workload's {}", ops.len());
-        CrashError::NoSuchState {
-            id,
-            what: "host operation",
-            found,
-            expected,
-        }
-    };
-    kept.iter()
-        .map(|&i| ops.get(i).cloned().ok_or_else(|| missing(i)))
-        .collect()
-}
-
-/// When a cut of `life` is.
-fn moment<S: Subject>(life: &Life<S>, cut: Cut, before: &Id, id: &Id) -> Result<Nanos, CrashError> {
-    cut.moment(&life.log, before.next_seed())
-        .ok_or_else(|| CrashError::NoSuchState {
-            id: id.to_string(),
-            what: "chip operation",
-            found: cut.op,
-            expected: format!("one of the log's {} that can be cut so", life.log.len()),
-        })
+fn cuts_of<Op: Clone>(plan: &Plan, workload: &Workload<Op>, run: usize) -> Cuts {
+    plan.cuts.of_run(run as u64, workload.count() as u64)
 }

@@ -136,7 +136,8 @@
 //! | `cut`, `id` | where the power can go; the name of a state |
 //! | `walk` | the states of a life, one after another |
 //! | `bench` | the formatted chip, and all cuts of a run in parallel |
-//! | `explore` | a whole exploration; one state again |
+//! | `explore` | a whole exploration |
+//! | `again` | one state by its name; the chips of all |
 //! | `shrink` | the smallest case |
 //! | `disk` | block layers, and their oracle |
 //! | [`files`] | file systems over layers, and their oracle |
@@ -145,6 +146,7 @@
 
 #![forbid(unsafe_code)]
 
+mod again;
 mod assert;
 mod bench;
 mod cut;
@@ -160,10 +162,11 @@ mod subject;
 mod walk;
 mod workload;
 
+pub use again::{chip_of_state, chips_of_states, replay};
 pub use assert::{assert_found, assert_survives};
 pub use cut::{Cut, Phase};
 pub use disk::{Disk, DiskOp, FlushedOrNewer, operations};
-pub use explore::{explore, explore_watched, replay};
+pub use explore::{explore, explore_watched};
 pub use files::{FileOp, Files};
 pub use id::{Id, IdError};
 pub use outcome::{CrashReport, Recovery, Smallest, Violation};

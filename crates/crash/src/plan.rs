@@ -82,6 +82,17 @@ pub enum CrashError {
     /// The worker threads could not be started.
     #[error("starting {0} threads: {1}")]
     Threads(usize, #[source] rayon::ThreadPoolBuildError),
+    /// A state cannot be built, since the stack fails on the way to it.
+    #[error("state {id} cannot be built: {why}")]
+    Unbuilt {
+        /// The name of the state.
+        id: String,
+        /// The violation on the way.
+        why: String,
+    },
+    /// Whoever asked for a state could not take it.
+    #[error("state {0}: {1}")]
+    Taken(String, #[source] LayerError),
     /// The name is of a state that this run does not have.
     #[error("state {id}: {what} {found}, expected {expected}")]
     NoSuchState {

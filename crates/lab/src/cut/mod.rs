@@ -5,19 +5,21 @@
 //! is kept in memory, whatever the description says.
 
 mod files;
+mod keep;
 pub mod matrix;
 
 use crate::Experiment;
 use crate::experiment::Precondition;
 use crate::workload::{CutWorkload, OpenError, WorkloadDescription};
 use files::{Described, OnFlash, Partitioned, file_operations, recipe};
+use keep::Keep;
 use nandlab_crash::files::{mixed, sequences};
 use nandlab_crash::{
     CrashError, CrashReport, Disk, FileOp, Files, Id, Plan, Subject, Violation, Workload,
-    explore_watched, operations, replay,
+    chip_of_state, chips_of_states, explore_watched, operations, replay,
 };
 use nandlab_mtd::LayerError;
-use nandlab_nand::{ChipSpec, Contents};
+use nandlab_nand::{Chip, ChipSpec, Contents};
 use nandlab_pagecache::write_back::{Deferred, Settings};
 use nandlab_stack::build::new_chip;
 use nandlab_stack::fs::Recipe;
@@ -25,6 +27,7 @@ use nandlab_stack::layer::ChipFlash;
 use nandlab_stack::{BuildError, FsDescription};
 use nandlab_vfs::Volume;
 use nandlab_workload::{SpecError, WorkloadError};
+use std::path::{Path, PathBuf};
 
 /// The most bytes of a chip: its disk is read whole in every state.
 const MAX_BYTES: u64 = 8 << 30;
@@ -32,6 +35,7 @@ const MAX_BYTES: u64 = 8 << 30;
 /// An experiment ready to be explored.
 pub struct Prepared {
     case: Box<dyn Explored>,
+    keep: Keep,
     /// The workload goes on after these operations.
     pub cut_short: bool,
 }
@@ -77,6 +81,14 @@ trait Explored {
     ) -> Result<CrashReport, CrashError>;
 
     fn replay(&self, plan: &Plan, id: &Id) -> Result<Option<Violation>, CrashError>;
+
+    fn chip(&self, plan: &Plan, id: &Id) -> Result<Chip, CrashError>;
+
+    fn chips(
+        &self,
+        plan: &Plan,
+        take: &mut dyn FnMut(&Id, Chip) -> Result<(), LayerError>,
+    ) -> Result<(), CrashError>;
 }
 
 struct Case<S: Subject> {
@@ -99,6 +111,18 @@ impl<S: Subject> Explored for Case<S> {
 
     fn replay(&self, plan: &Plan, id: &Id) -> Result<Option<Violation>, CrashError> {
         replay(&self.subject, &self.workload.ops, plan, id)
+    }
+
+    fn chip(&self, plan: &Plan, id: &Id) -> Result<Chip, CrashError> {
+        chip_of_state(&self.subject, &self.workload.ops, plan, id)
+    }
+
+    fn chips(
+        &self,
+        plan: &Plan,
+        take: &mut dyn FnMut(&Id, Chip) -> Result<(), LayerError>,
+    ) -> Result<(), CrashError> {
+        chips_of_states(&self.subject, &self.workload, plan, take)
     }
 }
 
@@ -131,12 +155,33 @@ impl Prepared {
         self.case.replay(plan, id)
     }
 
+    /// Writes one state into a file of `directory`, before the file system is mounted: the part of
+    /// the disk on which it lies, after the recovery of the translation layer, or a dump of the
+    /// chip. Gives the path.
+    pub fn keep(&self, plan: &Plan, id: &Id, directory: &Path) -> Result<PathBuf, CrashError> {
+        let chip = self.case.chip(plan, id)?;
+        let kept = self.keep.state(id, chip, directory);
+        kept.map_err(|why| CrashError::Taken(id.to_string(), why))
+    }
+
+    /// As [`keep`](Self::keep) for each distinct state after one cut. Gives their number.
+    pub fn keep_all(&self, plan: &Plan, directory: &Path) -> Result<u64, CrashError> {
+        let mut count = 0;
+        self.case.chips(plan, &mut |id, chip| {
+            count += 1;
+            self.keep.state(id, chip, directory).map(drop)
+        })?;
+        Ok(count)
+    }
+
     fn of<S: Subject + 'static>(
         subject: S,
         (workload, cut_short): (Workload<S::Op>, bool),
+        keep: Keep,
     ) -> Self {
         Self {
             case: Box::new(Case { subject, workload }),
+            keep,
             cut_short,
         }
     }
@@ -152,7 +197,8 @@ impl Prepared {
         let (mut feed, _) = experiment.workload.open(geometry.bytes(), sector, seed)?;
         let ops = operations(&mut *feed, &geometry, limit)?;
         let cut_short = ops.len() == limit && feed.next()?.is_some();
-        Ok(Self::of(subject, (Workload::whole(&ops), cut_short)))
+        let keep = Keep::disk(subject.layer.clone());
+        Ok(Self::of(subject, (Workload::whole(&ops), cut_short), keep))
     }
 
     fn on_files(
@@ -182,6 +228,7 @@ impl Prepared {
                     recipe,
                 };
                 let layer = Partitioned { layer, fs };
+                let keep = Keep::disk(layer.clone());
                 Self::of(
                     Files {
                         chip,
@@ -189,6 +236,7 @@ impl Prepared {
                         volume,
                     },
                     ops,
+                    keep,
                 )
             }
             Recipe::Flash(recipe) => {
@@ -202,6 +250,7 @@ impl Prepared {
                         volume,
                     },
                     ops,
+                    Keep::dump(experiment.stack.chip.dump),
                 )
             }
         })

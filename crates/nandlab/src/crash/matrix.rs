@@ -19,6 +19,9 @@ pub fn explore(args: &Args) -> Result<Status, Failure> {
     let tasks = selected(args)?;
     let tasks = tasks.iter().map(|cell| Task::new(args, cell));
     let tasks = tasks.collect::<Result<Vec<_>, _>>()?;
+    if let Some(directory) = &args.keep {
+        return keep(&tasks, directory);
+    }
     let target = args.target(&inputs)?;
     let mut store = Store::open(args.store.as_deref())?;
     let bar = Bar::new("matrix");
@@ -37,6 +40,16 @@ pub fn explore(args: &Args) -> Result<Status, Failure> {
     }
     drop(bar);
     report(&done, target)
+}
+
+/// Keeps the states of each cell in a directory of the cell's name.
+fn keep(tasks: &[Task], directory: &Path) -> Result<Status, Failure> {
+    for task in tasks {
+        let subject = (&task.prepared, &task.plan);
+        super::keep(&task.cell, subject, &directory.join(&task.cell))
+            .map_err(|failure| named(&task.cell, failure))?;
+    }
+    Ok(Status::Done)
 }
 
 /// A cell that can be explored.

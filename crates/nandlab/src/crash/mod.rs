@@ -11,7 +11,7 @@ use nandlab_lab::cut::Prepared;
 use nandlab_lab::{Experiment, Progress};
 use nandlab_stack::Document;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Cut the power everywhere in an experiment, recover, and judge what is left
@@ -55,6 +55,11 @@ pub struct Args {
     /// overrides and seed
     #[arg(long, value_name = "ID")]
     id: Option<Id>,
+    /// Keep states as files in this directory instead, for another judge: each distinct state after
+    /// one cut, or the one of --id. The file is the disk's part on which the file system lies, after
+    /// the recovery of the translation layer, or a dump of the chip
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["json", "store"])]
+    keep: Option<PathBuf>,
     /// Override a setting of the description, e.g. chip.blocks=64
     #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
@@ -74,7 +79,7 @@ impl Args {
             return match &self.id {
                 Some(id) => {
                     let (prepared, plan) = matrix::one(&self)?;
-                    again((&prepared, &plan), id, self.target(&[])?)
+                    self.again((&prepared, &plan), id, &[])
                 }
                 None => matrix::explore(&self),
             };
@@ -82,7 +87,6 @@ impl Args {
         let document = Document::read(path, &self.overrides())?;
         let inputs = document.files();
         let experiment = Experiment::take(document)?;
-        let target = self.target(&inputs)?;
         let prepared = Prepared::new(&experiment, self.ops)?;
         if prepared.cut_short {
             note(format_args!(
@@ -91,10 +95,27 @@ impl Args {
             ));
         }
         let plan = self.plan(&experiment);
-        match &self.id {
-            Some(id) => again((&prepared, &plan), id, target),
-            None => explore(&experiment.name, (&prepared, &plan), target),
+        match (&self.id, &self.keep) {
+            (Some(id), _) => self.again((&prepared, &plan), id, &inputs),
+            (None, Some(directory)) => keep(&experiment.name, (&prepared, &plan), directory),
+            (None, None) => explore(&experiment.name, (&prepared, &plan), self.target(&inputs)?),
         }
+    }
+
+    /// Makes one state again, and judges it or keeps it.
+    fn again(
+        &self,
+        (prepared, plan): (&Prepared, &Plan),
+        id: &Id,
+        inputs: &[PathBuf],
+    ) -> Result<Status, Failure> {
+        let Some(directory) = &self.keep else {
+            return again((prepared, plan), id, self.target(inputs)?);
+        };
+        make(directory)?;
+        let path = prepared.keep(plan, id, directory)?;
+        print(&format!("{}\n", path.display()))?;
+        Ok(Status::Done)
     }
 
     fn overrides(&self) -> Vec<String> {
@@ -120,6 +141,28 @@ impl Args {
         let json = self.json.as_ref();
         json.map(|path| Target::open(path, inputs)).transpose()
     }
+}
+
+/// Keeps the states of an experiment, or of a cell, in a directory.
+fn keep(
+    name: &str,
+    (prepared, plan): (&Prepared, &Plan),
+    directory: &Path,
+) -> Result<Status, Failure> {
+    make(directory)?;
+    let count = prepared.keep_all(plan, directory)?;
+    print(&format!(
+        "{name}: {count} states in {}\n",
+        directory.display()
+    ))?;
+    Ok(Status::Done)
+}
+
+fn make(directory: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(directory).map_err(|error| Failure::Output {
+        path: directory.into(),
+        error,
+    })
 }
 
 fn explore(

@@ -122,3 +122,42 @@ fn what_is_no_matrix_or_no_cell_is_refused() {
     let (_, errors) = lab.exits(2, &["crash", "--store", "s"]);
     assert!(errors.contains("--matrix"), "{errors}");
 }
+
+#[test]
+fn states_are_kept_as_files_and_each_is_kept_again_by_its_name() {
+    let lab = lab();
+    let args = ["crash", "--matrix", "m.toml", "--cuts", "12", "--keep"];
+    let (out, _) = lab.exits(0, &[&args[..], &["kept"]].concat());
+    assert!(
+        out.contains("mtdblock: 12 states in kept/mtdblock"),
+        "{out}"
+    );
+    let directory = lab.path("kept/mtdblock");
+    let entries = std::fs::read_dir(&directory).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names.len(), 12, "{names:?}");
+    for name in &names {
+        let id = name.strip_suffix(".img").unwrap().replace('.', ":");
+        let one = ["again", "--only", "mtdblock", "--id", &id];
+        let (path, _) = lab.exits(0, &[&args[..], &one[..]].concat());
+        assert_eq!(path, format!("again/{name}\n"));
+        let [kept, again] =
+            [&directory, &lab.path("again")].map(|path| std::fs::read(path.join(name)).unwrap());
+        assert!(kept == again, "{name} differs when it is kept again");
+    }
+    // A state of a file system is an image that other tools open.
+    let first = directory.join(&names[0]);
+    lab.exits(0, &["image", "ls", first.to_str().unwrap()]);
+    let missing = [
+        &args[..],
+        &["again", "--only", "mtdblock", "--id", "1:9999:torn:0"],
+    ]
+    .concat();
+    lab.refuses(
+        &missing,
+        "state 1:9999:torn:0: chip operation 9999, expected one of the log's",
+    );
+}

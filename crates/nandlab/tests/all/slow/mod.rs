@@ -5,6 +5,7 @@ mod book;
 mod clients;
 mod examples;
 mod jffs2_costs_kernel;
+mod judged;
 mod kernel;
 mod lived;
 mod matrix;
