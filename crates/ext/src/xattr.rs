@@ -301,8 +301,9 @@ impl<D: BlockDevice> Ext<D> {
             ));
         }
         let inode = self.inode(holder)?;
-        if inode.flags & flags::VALUE == 0 || inode.size != size as u64 {
-            let expected = "one that holds a value of that length";
+        // Contents within the holder would be an attribute again, perhaps this one.
+        if inode.flags & flags::VALUE == 0 || inode.size != size as u64 || inode.is_inline() {
+            let expected = "one that holds a value of that length in blocks";
             return Err(wrong(
                 "inode of an attribute's value",
                 holder.into(),

@@ -23,14 +23,17 @@ const THREADS: usize = 4;
 /// What is seen of one image.
 fn seen(image: &Image) -> Row {
     let mut disk = image.disk();
+    eprintln!("begin {}", image.name);
     let theirs = judges::theirs(&mut disk);
     let ours = judges::ours(&disk);
+    eprintln!("checked {}", image.name);
     walk::read_everything(&disk);
     let sound = theirs == Theirs::Sound && ours.verdict == Ours::Sound;
     let repaired = match sound {
         true => Repaired::Nothing,
         false => judges::repaired(&disk),
     };
+    eprintln!("done {}", image.name);
     Row {
         name: image.name.clone(),
         theirs,
