@@ -475,14 +475,27 @@ impl Layout {
 
     /// Blocks at a group's beginning for the superblock, the descriptors and later descriptors.
     pub(crate) fn header(&self, group: u32) -> u32 {
+        let kept = match self.has_super(group) && self.is_before_meta(group) {
+            true => self.reserved_gdt,
+            false => 0,
+        };
+        self.header_in_use(group) + kept
+    }
+
+    /// Blocks at a group's beginning for the superblock and the descriptors.
+    pub(crate) fn header_in_use(&self, group: u32) -> u32 {
         let own = u32::from(self.has_super(group));
-        if group / self.desc_each() < self.first_meta_bg {
-            let behind = self.desc_blocks().min(self.first_meta_bg) + self.reserved_gdt;
-            return own * (1 + behind);
+        if self.is_before_meta(group) {
+            return own * (1 + self.desc_blocks().min(self.first_meta_bg));
         }
         // The first, the second and the last group of those that one block describes.
         let within = group % self.desc_each();
         own + u32::from(within <= 1 || within == self.desc_each() - 1)
+    }
+
+    /// True if the descriptor of the group lies behind the superblock, not with its groups.
+    fn is_before_meta(&self, group: u32) -> bool {
+        group / self.desc_each() < self.first_meta_bg
     }
 
     /// Blocks of a group's inode table.
