@@ -9,7 +9,7 @@ use crate::{
     Ext, ExtError,
     dir::{Record, record},
     finding::{Finding, Report},
-    format::{JOURNAL_INODE, RESIZE_INODE, ROOT, compat, flags, incompat, le32, sb},
+    format::{JOURNAL_INODE, RESIZE_INODE, ROOT, compat, flags, incompat, le32, ro_compat, sb},
     inode::Inode,
 };
 use alloc::{
@@ -64,6 +64,11 @@ impl Walk {
             found,
             expected,
         });
+    }
+
+    /// True if the root is a directory in use.
+    pub(crate) fn has_root(&self) -> bool {
+        self.kind(ROOT) == FileType::Directory.number()
     }
 
     /// An inode's type in records; 0 while it is not in use.
@@ -265,6 +270,7 @@ impl<D: BlockDevice> Ext<D> {
                 }
             }
             // The last block may be there before the length says so.
+            Some(FileType::File) if self.has_hidden_end(inode) => {}
             Some(FileType::File) if inode.size < last.saturating_sub(1) * size => {
                 let field = "length of a file with blocks behind it";
                 walk.wrong(number, field, (inode.size, last * size));
@@ -297,6 +303,17 @@ impl<D: BlockDevice> Ext<D> {
         new
     }
 
+    /// Marks a block as contents of an inode, which another inode may share where the volume says
+    /// so; false if it cannot be one.
+    pub(crate) fn claim_contents(&self, walk: &mut Walk, inode: u32, block: u32) -> bool {
+        let shared = self.store.layout.ro_compat & ro_compat::SHARED_BLOCKS != 0;
+        if !shared || self.is_metadata(block) {
+            return self.claim(walk, inode, block);
+        }
+        _ = walk.mark(block);
+        true
+    }
+
     fn check_attributes(
         &mut self,
         walk: &mut Walk,
@@ -307,6 +324,10 @@ impl<D: BlockDevice> Ext<D> {
         Self::unreadable(walk, number, outcome)?;
         if inode.attributes == 0 {
             return Ok(0);
+        }
+        if !self.store.layout.has(compat::EXT_ATTR) {
+            let field = "block of attributes, without the feature,";
+            walk.wrong(number, field, (inode.attributes.into(), 0));
         }
         let sharers = walk.attributes.entry(inode.attributes).or_default();
         *sharers += 1;
@@ -335,13 +356,21 @@ impl<D: BlockDevice> Ext<D> {
         let mut first = 0;
         for (slot, block) in inode.block.iter().enumerate() {
             let levels = slot.saturating_sub(11) as u32;
-            if *block != 0 && self.claim(walk, number, *block) {
+            if *block != 0 && self.claim_at(walk, number, *block, levels) {
                 *count += 1;
                 last = last.max(self.check_below(walk, number, *block, levels, first, count)?);
             }
             first += n.pow(levels);
         }
         Ok(last)
+    }
+
+    /// Claims a block with that many levels of block pointers below it.
+    fn claim_at(&self, walk: &mut Walk, number: u32, block: u32, levels: u32) -> bool {
+        match levels {
+            0 => self.claim_contents(walk, number, block),
+            _ => self.claim(walk, number, block),
+        }
     }
 
     fn check_below(
@@ -361,7 +390,7 @@ impl<D: BlockDevice> Ext<D> {
         let mut last = 0;
         for slot in 0..bytes.len() / 4 {
             let next = le32(&bytes, slot * 4);
-            if next != 0 && self.claim(walk, number, next) {
+            if next != 0 && self.claim_at(walk, number, next, below) {
                 *count += 1;
                 last = last.max(self.check_below(
                     walk,
@@ -528,6 +557,7 @@ impl<D: BlockDevice> Ext<D> {
     /// Links, parents, and whether all hangs on the root.
     fn check_tree(&mut self, walk: &mut Walk) -> Result<(), ExtError> {
         let layout = self.store.layout;
+        self.check_root(walk)?;
         walk.seen[ROOT as usize].parent = ROOT;
         for number in (ROOT..=ROOT).chain(layout.first_inode..=layout.inodes) {
             let seen = walk.seen[number as usize];
@@ -542,6 +572,24 @@ impl<D: BlockDevice> Ext<D> {
                 self.check_parent(walk, number, seen.parent)?;
             }
         }
+        Ok(())
+    }
+
+    /// Nothing is reached without a root that is a directory; Linux mounts no such volume.
+    fn check_root(&mut self, walk: &mut Walk) -> Result<(), ExtError> {
+        if walk.has_root() {
+            return Ok(());
+        }
+        let found = match self.inode(ROOT) {
+            Err(error) if error.is_damage() => 0,
+            inode => inode?.mode,
+        };
+        let expected = FileType::Directory.mode().into();
+        walk.wrong(
+            ROOT,
+            "mode of the root, or its links,",
+            (found.into(), expected),
+        );
         Ok(())
     }
 

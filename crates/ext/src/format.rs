@@ -18,6 +18,8 @@ pub(crate) const ROOT: u32 = 2;
 /// Holds the blocks for more descriptors.
 pub(crate) const RESIZE_INODE: u32 = 7;
 /// The inode number of the journal.
+/// The largest blocks that the format has, as the superblock counts them: 64 KiB.
+const LOG_BLOCK_MAX: u32 = 6;
 pub(crate) const JOURNAL_INODE: u32 = 8;
 /// Bytes of a group's descriptor, and the fewest with 64-bit block numbers.
 pub(crate) const DESC: u32 = 32;
@@ -223,6 +225,16 @@ impl Layout {
         let revision = le32(bytes, sb::REVISION);
         let log = le32(bytes, sb::LOG_BLOCK);
         check(revision <= 1, sb::REVISION, "revision", revision, "0 or 1")?;
+        let unsupported = |at: usize, field, found: u32, supported| ExtError::Unsupported {
+            offset: at as u16,
+            field,
+            found,
+            supported,
+        };
+        if (3..=LOG_BLOCK_MAX).contains(&log) {
+            let sizes = "0, 1 or 2: 1024, 2048 or 4096 bytes";
+            return Err(unsupported(sb::LOG_BLOCK, "block size", log, sizes));
+        }
         check(
             log <= 2,
             sb::LOG_BLOCK,
@@ -251,13 +263,10 @@ impl Layout {
         } else {
             0
         };
-        check(
-            high == 0,
-            sb::BLOCKS_HIGH,
-            "upper half of the blocks",
-            high,
-            "0: volumes of 2^32 blocks and more are not supported",
-        )?;
+        if high != 0 {
+            let field = "upper half of the blocks";
+            return Err(unsupported(sb::BLOCKS_HIGH, field, high, "0"));
+        }
         let desc = match wide {
             true => u32::from(le16(bytes, sb::DESC_SIZE)),
             false => DESC,
@@ -271,6 +280,11 @@ impl Layout {
             "a power of two from 64 to 1024",
         )?;
         let bigalloc = ro_compat & ro_compat::BIGALLOC != 0;
+        let word = |at| le32(bytes, at);
+        if bigalloc && log == 0 && word(sb::FIRST) == 0 {
+            let field = "first block of a volume with clusters and blocks of 1024 bytes";
+            return Err(unsupported(sb::FIRST, field, 0, "1"));
+        }
         let cluster = fragment.wrapping_sub(log);
         check(
             fragment == log || bigalloc && cluster <= 16,
@@ -280,7 +294,6 @@ impl Layout {
             "that of blocks",
         )?;
         let sums = Sums::of(bytes, ro_compat)?;
-        let word = |at| le32(bytes, at);
         let hash = bytes[sb::HASH_VERSION];
         let flags = word(sb::FLAGS);
         let mut layout = Self {
@@ -527,6 +540,11 @@ impl Layout {
             (inode - 1) / self.inodes_per_group,
             (inode - 1) % self.inodes_per_group,
         )
+    }
+
+    /// True if an inode may hold the journal: its own, or a file's as in the first days of ext3.
+    pub(crate) fn is_journal_inode(&self, inode: u32) -> bool {
+        inode == JOURNAL_INODE || (self.first_inode..=self.inodes).contains(&inode)
     }
 
     /// Whether a number from the medium can be a block with contents.

@@ -23,7 +23,10 @@ fn in_doubt(walk: &Walk) -> bool {
     let doubtful = |finding: &Finding| {
         matches!(
             finding,
-            Finding::Unreadable { .. } | Finding::Stray { .. } | Finding::CrossLink { .. }
+            Finding::Unreadable { .. }
+                | Finding::Stray { .. }
+                | Finding::CrossLink { .. }
+                | Finding::Overlap { .. }
         )
     };
     walk.report.more > 0 || walk.report.findings.iter().any(doubtful)
@@ -40,6 +43,9 @@ impl<D: BlockDevice> Ext<D> {
 
     fn derive(&mut self) -> Result<Vec<Patch>, ExtError> {
         let mut walk = self.walk()?;
+        if !walk.has_root() {
+            return Ok(Vec::new());
+        }
         let mut patches = Vec::new();
         let mut sums = Vec::new();
         for finding in core::mem::take(&mut walk.report.findings) {

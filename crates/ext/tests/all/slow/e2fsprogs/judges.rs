@@ -21,6 +21,8 @@ const PASSES: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Theirs {
     Sound,
+    /// It asks for a change, or takes a copy of the superblock, and calls the volume sound.
+    Noted,
     Damaged,
     /// It did not get as far as to check.
     GaveUp,
@@ -31,8 +33,9 @@ pub enum Theirs {
 /// The verdict of our check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ours {
-    /// Nothing but notes.
     Sound,
+    /// Nothing but notes.
+    Noted,
     /// Space is lost or a count is wrong.
     Waste,
     Damaged,
@@ -90,11 +93,13 @@ impl Verdict {
     }
 
     fn taken(command: &mut Command) -> Self {
-        let piped = command.stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = piped.stdin(Stdio::null()).spawn().unwrap();
+        let pipe = std::io::pipe().unwrap();
+        let both = command.stdout(pipe.1.try_clone().unwrap()).stderr(pipe.1);
+        let mut child = both.stdin(Stdio::null()).spawn().unwrap();
+        // The command holds the writing end, too: without this the reading end never ends.
+        command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut bytes = Vec::new();
-        let mut output = child.stdout.take().unwrap().take(PRINTED_MAX);
-        output.read_to_end(&mut bytes).unwrap();
+        pipe.0.take(PRINTED_MAX).read_to_end(&mut bytes).unwrap();
         let printed = String::from_utf8_lossy(&bytes).into_owned();
         let is_whole = (bytes.len() as u64) < PRINTED_MAX;
         let code = match is_whole {
@@ -111,11 +116,19 @@ impl Verdict {
     fn theirs(&self) -> Theirs {
         match self.code {
             None => Theirs::Endless,
-            Some(0) => Theirs::Sound,
+            Some(0) if self.printed.lines().all(is_idle) => Theirs::Sound,
+            Some(0) => Theirs::Noted,
             Some(code) if code & 4 != 0 => Theirs::Damaged,
             Some(_) => Theirs::GaveUp,
         }
     }
+}
+
+/// True for a line that e2fsck prints of a volume in which it finds nothing.
+fn is_idle(line: &str) -> bool {
+    let begins = ["e2fsck ", "Pass ", "Warning: skipping journal recovery"];
+    let summary = line.contains("% non-contiguous), ");
+    line.is_empty() || summary || begins.iter().any(|words| line.starts_with(words))
 }
 
 fn ended(child: &mut Child) -> i32 {
@@ -155,10 +168,12 @@ fn judged(verdict: Ours, words: String) -> Judged {
 
 fn refused(error: &ExtError) -> Judged {
     let words = error.to_string();
-    match error {
-        ExtError::Feature { .. } => judged(Ours::Refused(words.clone()), words),
-        _ => judged(Ours::Damaged, words),
-    }
+    let verdict = match error {
+        ExtError::Feature { name, .. } => Ours::Refused((*name).into()),
+        ExtError::Unsupported { offset, .. } => Ours::Refused(format!("byte-{offset}")),
+        _ => Ours::Damaged,
+    };
+    judged(verdict, words)
 }
 
 fn recovered(disk: &mut Ram) -> Result<(), String> {
@@ -180,16 +195,17 @@ fn found<D: BlockDevice>(ext: &mut Ext<D>) -> Judged {
         Some(Severity::Damage) => Ours::Damaged,
         Some(Severity::Waste) => Ours::Waste,
         _ if !unseen.is_empty() => Ours::Unseen(unseen.join(",")),
-        _ => Ours::Sound,
+        Some(Severity::Note) => Ours::Noted,
+        None => Ours::Sound,
     };
     judged(verdict, words.join("; "))
 }
 
 /// Repairs a copy, as `nandlab image check --repair` does it, and lets e2fsck judge the copy.
-pub fn repaired(disk: &Ram) -> Repaired {
+pub fn repaired(disk: &Ram) -> (Repaired, String) {
     let mut copy = disk.clone();
     if Ext::mount(&mut copy, read_only()).is_err() {
-        return Repaired::Not;
+        return (Repaired::Not, String::new());
     }
     _ = recovered(&mut copy);
     for _ in 0..PASSES {
@@ -202,9 +218,13 @@ pub fn repaired(disk: &Ram) -> Repaired {
         }
     }
     _ = recovered(&mut copy);
+    let left = ours(&copy);
     match theirs(&mut copy) {
-        Theirs::Sound => Repaired::Clean,
-        _ => Repaired::Left,
+        Theirs::Sound | Theirs::Noted => (Repaired::Clean, String::new()),
+        _ => {
+            let words = format!("afterwards {:?}: {}", left.verdict, left.words);
+            (Repaired::Left, words)
+        }
     }
 }
 

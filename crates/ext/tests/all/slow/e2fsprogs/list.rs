@@ -29,6 +29,7 @@ impl fmt::Display for Theirs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Sound => "sound",
+            Self::Noted => "noted",
             Self::Damaged => "damaged",
             Self::GaveUp => "gave-up",
             Self::Endless => "endless",
@@ -40,6 +41,7 @@ impl fmt::Display for Ours {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sound => write!(f, "sound"),
+            Self::Noted => write!(f, "noted"),
             Self::Waste => write!(f, "waste"),
             Self::Damaged => write!(f, "damaged"),
             Self::Unseen(features) => write!(f, "unseen:{features}"),
@@ -65,13 +67,13 @@ impl Row {
         format!("{} {} {}", self.theirs, self.ours, self.repaired)
     }
 
-    /// Both say that the volume is sound, or neither does.
+    /// Both say that the volume is sound, or neither does. Notes agree with any finding.
     fn agrees(&self) -> bool {
-        let sound = self.theirs == Theirs::Sound;
-        match self.ours {
-            Ours::Sound => sound,
-            Ours::Waste | Ours::Damaged => !sound,
-            Ours::Unseen(_) | Ours::Refused(_) => false,
+        match (self.theirs, &self.ours) {
+            (_, Ours::Unseen(_) | Ours::Refused(_)) => false,
+            (Theirs::Sound, ours) => matches!(ours, Ours::Sound | Ours::Noted),
+            (Theirs::Noted, ours) => *ours != Ours::Sound,
+            (_, ours) => matches!(ours, Ours::Waste | Ours::Damaged),
         }
     }
 
@@ -131,7 +133,9 @@ pub fn differences_of_names(expected: &[String], seen: &[String]) -> Vec<String>
     let listed: BTreeSet<&String> = expected.iter().collect();
     let found: BTreeSet<&String> = seen.iter().collect();
     let differ = listed.symmetric_difference(&found);
-    differ.map(|name| format!("{name} without | listed or seen, not both")).collect()
+    differ
+        .map(|name| format!("{name} without | listed or seen, not both"))
+        .collect()
 }
 
 /// The figures of a run.

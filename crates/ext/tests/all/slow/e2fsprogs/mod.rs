@@ -28,15 +28,15 @@ fn seen(image: &Image) -> Row {
     walk::read_everything(&disk);
     let sound = theirs == Theirs::Sound && ours.verdict == Ours::Sound;
     let repaired = match sound {
-        true => Repaired::Nothing,
+        true => (Repaired::Nothing, String::new()),
         false => judges::repaired(&disk),
     };
     Row {
         name: image.name.clone(),
         theirs,
         ours: ours.verdict,
-        repaired,
-        reason: ours.words,
+        repaired: repaired.0,
+        reason: format!("{}; {}", ours.words, repaired.1),
     }
 }
 
@@ -72,6 +72,9 @@ fn our_check_agrees_with_e2fsck_on_each_image_but_for_listed_reasons() {
     let mut wrong = judged.1;
     println!("{}", list::summary(&rows));
     wrong.extend(list::differences(&expected.rows, &rows));
-    wrong.extend(list::differences_of_names(&expected.without, &images.without));
+    wrong.extend(list::differences_of_names(
+        &expected.without,
+        &images.without,
+    ));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
