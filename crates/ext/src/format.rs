@@ -75,6 +75,7 @@ pub(crate) mod sb {
     pub const FIRST_META_BG: usize = 260;
     pub const MADE: usize = 264;
     pub const JOURNAL_BLOCKS: usize = 268;
+    pub const FREE_BLOCKS_HIGH: usize = 344;
     pub const MIN_EXTRA: usize = 348;
     pub const WANT_EXTRA: usize = 350;
     pub const FLAGS: usize = 352;

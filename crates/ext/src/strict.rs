@@ -25,7 +25,7 @@ use nandlab_block::BlockDevice;
 use nandlab_vfs::FileType;
 
 /// Fields of an inode that are zero: place, bytes, name.
-const ZERO: [(usize, usize, &str); 4] = [
+pub(crate) const ZERO: [(usize, usize, &str); 4] = [
     (112, 4, "address of a fragment"),
     (116, 2, "high half of the units"),
     (118, 2, "high half of the block of attributes"),

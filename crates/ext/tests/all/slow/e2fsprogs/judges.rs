@@ -189,7 +189,7 @@ fn found<D: BlockDevice>(ext: &mut Ext<D>) -> Judged {
     };
     let mut findings: Vec<_> = report.findings.iter().collect();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity()));
-    let words: Vec<String> = findings.iter().take(3).map(ToString::to_string).collect();
+    let words: Vec<String> = findings.iter().take(14).map(ToString::to_string).collect();
     let unseen = ext.layout().unchecked_features();
     let verdict = match report.worst() {
         Some(Severity::Damage) => Ours::Damaged,
@@ -202,7 +202,7 @@ fn found<D: BlockDevice>(ext: &mut Ext<D>) -> Judged {
 }
 
 /// Repairs a copy, as `nandlab image check --repair` does it, and lets e2fsck judge the copy.
-pub fn repaired(disk: &Ram) -> (Repaired, String) {
+pub fn repaired(name: &str, disk: &Ram) -> (Repaired, String) {
     let mut copy = disk.clone();
     if Ext::mount(&mut copy, read_only()).is_err() {
         return (Repaired::Not, String::new());
@@ -219,6 +219,10 @@ pub fn repaired(disk: &Ram) -> (Repaired, String) {
     }
     _ = recovered(&mut copy);
     let left = ours(&copy);
+    if let Ok(dir) = std::env::var("KEEP") {
+        // TEMP
+        disk::save(&mut copy, std::path::Path::new(&format!("{dir}/{name}"))); // TEMP
+    } // TEMP
     match theirs(&mut copy) {
         Theirs::Sound | Theirs::Noted => (Repaired::Clean, String::new()),
         _ => {

@@ -29,7 +29,7 @@ fn seen(image: &Image) -> Row {
     let sound = theirs == Theirs::Sound && ours.verdict == Ours::Sound;
     let repaired = match sound {
         true => (Repaired::Nothing, String::new()),
-        false => judges::repaired(&disk),
+        false => judges::repaired(&image.name, &disk),
     };
     Row {
         name: image.name.clone(),
