@@ -322,6 +322,10 @@ impl<D: BlockDevice> Ext<D> {
     ) -> Result<u32, ExtError> {
         let outcome = self.check_hashes(number);
         Self::unreadable(walk, number, outcome)?;
+        if self.lacks_contents(number, inode)? {
+            let field = "attributes with contents, of an inode that holds them itself,";
+            walk.wrong(number, field, (0, 1));
+        }
         if inode.attributes == 0 {
             return Ok(0);
         }
@@ -566,7 +570,7 @@ impl<D: BlockDevice> Ext<D> {
             }
             let inode = self.inode(number)?;
             let uncounted = inode.links == 1 && seen.kind == 2 && self.has_uncounted_links(&inode);
-            let links = if uncounted { seen.names } else { inode.links };
+            let links = (!uncounted).then_some(inode.links);
             Self::check_names_of(walk, number, seen, links, layout.has(compat::HAS_JOURNAL));
             if seen.kind == 2 && seen.parent != 0 {
                 self.check_parent(walk, number, seen.parent)?;
@@ -593,13 +597,22 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
-    fn check_names_of(walk: &mut Walk, number: u32, seen: Seen, links: u16, journaled: bool) {
+    /// Compares the names with the links, if the inode counts these.
+    fn check_names_of(
+        walk: &mut Walk,
+        number: u32,
+        seen: Seen,
+        links: Option<u16>,
+        journaled: bool,
+    ) {
+        // The count of names stops at the most that links can be, where more are to be expected.
+        let right = |links: u16| links == seen.names && links < u16::MAX;
         if seen.names == 0 || (seen.kind == 2 && seen.parent == 0) {
             walk.report.add(Finding::Nameless {
                 inode: number,
                 journaled,
             });
-        } else if links != seen.names {
+        } else if let Some(links) = links.filter(|links| !right(*links)) {
             walk.report.add(Finding::Links {
                 inode: number,
                 found: links.into(),
@@ -637,5 +650,40 @@ impl<D: BlockDevice> Ext<D> {
             walk.report.add(Finding::Adrift { inode: number });
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandlab_block::Ram;
+
+    /// The findings of an inode of a directory with that many names and links.
+    fn counted(names: u16, links: Option<u16>) -> Vec<Finding> {
+        let mut walk = Walk {
+            report: Report::default(),
+            used: Vec::new(),
+            seen: Vec::new(),
+            directories: Vec::new(),
+            attributes: BTreeMap::new(),
+            special: Vec::new(),
+        };
+        let seen = Seen {
+            names,
+            kind: 2,
+            parent: ROOT,
+        };
+        Ext::<Ram>::check_names_of(&mut walk, 12, seen, links, false);
+        walk.report.findings
+    }
+
+    #[test]
+    fn more_names_than_links_can_count_are_found() {
+        assert_eq!(counted(40_000, Some(40_000)), []);
+        assert_eq!(counted(u16::MAX, None), []);
+        let found = counted(u16::MAX, Some(u16::MAX));
+        assert!(matches!(found[..], [Finding::Links { .. }]), "{found:?}");
+        let found = counted(3, Some(4));
+        assert!(matches!(found[..], [Finding::Links { .. }]), "{found:?}");
     }
 }

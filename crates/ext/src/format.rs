@@ -344,6 +344,14 @@ impl Layout {
         };
         layout.check(&check)?;
         layout.groups = (layout.blocks - layout.first).div_ceil(layout.per_group);
+        let mapped = incompat & incompat::META_BG == 0;
+        check(
+            mapped || layout.first_meta_bg <= layout.desc_blocks(),
+            sb::FIRST_META_BG,
+            "first block of descriptors with their groups",
+            layout.first_meta_bg,
+            "at most the blocks of all descriptors",
+        )?;
         let needed = u64::from(layout.groups) * u64::from(layout.inodes_per_group);
         check(
             u64::from(layout.inodes) == needed,

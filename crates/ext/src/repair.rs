@@ -22,7 +22,8 @@ use nandlab_vfs::{Call, Caller, Errno, Gated as _, NewNode, Time};
 /// The directory for files that lost their names.
 const LOST_AND_FOUND: &[u8] = b"lost+found";
 
-/// Whether it is in doubt which block is whose.
+/// Whether it is in doubt which block is whose. A length that should be 0 may be a mode that is
+/// wrong: the blocks of the inode stay.
 fn in_doubt(walk: &Walk) -> bool {
     let doubtful = |finding: &Finding| {
         matches!(
@@ -31,6 +32,11 @@ fn in_doubt(walk: &Walk) -> bool {
                 | Finding::Stray { .. }
                 | Finding::CrossLink { .. }
                 | Finding::Overlap { .. }
+                | Finding::Field {
+                    field: "length",
+                    expected: 0,
+                    ..
+                }
         )
     };
     walk.report.more > 0 || walk.report.findings.iter().any(doubtful)
@@ -185,7 +191,9 @@ impl<D: BlockDevice> Ext<D> {
         Ok(match finding {
             Finding::Links {
                 inode, expected, ..
-            } => Some(self.inode_patch(*inode, 26, (*expected as u16).to_le_bytes().to_vec())),
+            } if *expected < u16::MAX.into() => {
+                Some(self.inode_patch(*inode, 26, (*expected as u16).to_le_bytes().to_vec()))
+            }
             Finding::Field {
                 inode,
                 field,
@@ -252,7 +260,7 @@ impl<D: BlockDevice> Ext<D> {
             "units of 512 bytes" if expected <= u32::MAX.into() => {
                 Some(self.inode_patch(inode, 28, word(expected)))
             }
-            "length" => Some(self.inode_patch(inode, 4, word(expected))),
+            "length" if expected > 0 => Some(self.inode_patch(inode, 4, word(expected))),
             "time of deletion, of an inode in use," => self.date(inode)?,
             _ if field.starts_with("flag of ") || field.starts_with("flags of a file") => {
                 let left = self.inode(inode)?.flags & !(found as u32);

@@ -293,6 +293,16 @@ impl<D: BlockDevice> Ext<D> {
                 ((inode.flags & FILE_FLAGS).into(), 0),
             );
         }
+        let held = inode.flags & (flags::INLINE | flags::EXTENTS);
+        if held == flags::INLINE | flags::EXTENTS {
+            let field = "flags of contents in the inode and in extents, both,";
+            walk.wrong(number, field, (held.into(), flags::EXTENTS.into()));
+        }
+        let holds = plain || inode.kind() == Some(FileType::Symlink);
+        if held != 0 && !holds {
+            let field = "flags of contents, on an inode without any,";
+            walk.wrong(number, field, (held.into(), 0));
+        }
         self.check_mapped_length(walk, number, inode);
     }
 

@@ -354,6 +354,19 @@ impl<D: BlockDevice> Ext<D> {
         Ok(found.map_or_else(Vec::new, |attribute| attribute.value))
     }
 
+    /// True if an inode should hold its contents itself and has no attribute for them: Linux then
+    /// takes them for block pointers. Attributes that cannot be read are another's matter.
+    pub(crate) fn lacks_contents(&mut self, number: u32, inode: &Inode) -> Result<bool, ExtError> {
+        if !inode.is_inline() {
+            return Ok(false);
+        }
+        let holds = |one: &Attribute| one.space == SYSTEM && one.name == b"data";
+        match self.attributes(number, inode) {
+            Err(error) if error.is_damage() => Ok(false),
+            all => Ok(!all?.iter().any(holds)),
+        }
+    }
+
     /// Checks the attributes of an inode, with the hashes of their entries.
     pub(crate) fn check_hashes(&mut self, number: u32) -> Result<(), ExtError> {
         let inode = self.inode(number)?;

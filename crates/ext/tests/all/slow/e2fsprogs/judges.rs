@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 const PRINTED_MAX: u64 = 4 << 20;
 
 /// Rounds of a repair: one may show the next.
-const PASSES: usize = 8;
+const PASSES: usize = 12;
 
 /// The verdict of e2fsck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
