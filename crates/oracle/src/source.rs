@@ -76,9 +76,13 @@ mod tests {
 
     #[test]
     fn the_mirrors_directory_is_read_from_apt() {
-        let printed = "'http://mirror/debian/pool/main/n/name/name_1_amd64.deb' name_1.deb 5 SHA256:00\n";
+        let printed =
+            "'http://mirror/debian/pool/main/n/name/name_1_amd64.deb' name_1.deb 5 SHA256:00\n";
         let found = parse_uris(printed);
-        assert_eq!(found.as_deref(), Some("http://mirror/debian/pool/main/n/name"));
+        assert_eq!(
+            found.as_deref(),
+            Some("http://mirror/debian/pool/main/n/name")
+        );
         assert_eq!(parse_uris(""), None);
         assert_eq!(parse_uris("E: no such package\n"), None);
     }

@@ -180,14 +180,15 @@ fn flags_of_contents_that_contradict_the_inode_are_damage() {
 #[test]
 fn a_type_of_zero_leaves_the_question_to_the_inode() {
     let mut disk = plain("");
-    let root = inode_at(&mut disk, Ino::ROOT);
+    let root = inode_at(&mut disk, Ino(2));
     let names = u64::from(word(&mut disk, root + BLOCKS)) * 1024;
     poke(&mut disk, names + 7, &[0]);
     let report = read_only(&mut disk).check().unwrap();
-    assert!(matches!(
-        report.findings[..],
-        [Finding::Type { found: 0, .. }]
-    ));
+    let found = &report.findings;
+    assert!(
+        matches!(found[..], [Finding::Type { found: 0, .. }]),
+        "{found:?}"
+    );
     assert_eq!(report.worst(), Some(Severity::Note));
     let (content, said) = fsck(&mut disk);
     assert!(content, "{said}");

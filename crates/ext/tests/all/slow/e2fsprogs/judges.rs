@@ -17,6 +17,9 @@ const PRINTED_MAX: u64 = 4 << 20;
 /// Rounds of a repair: one may show the next.
 const PASSES: usize = 12;
 
+/// The findings in the words of a row that differs from the list.
+const FINDINGS_SHOWN: usize = 4;
+
 /// The verdict of e2fsck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Theirs {
@@ -189,7 +192,11 @@ fn found<D: BlockDevice>(ext: &mut Ext<D>) -> Judged {
     };
     let mut findings: Vec<_> = report.findings.iter().collect();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity()));
-    let words: Vec<String> = findings.iter().take(14).map(ToString::to_string).collect();
+    let words: Vec<String> = findings
+        .iter()
+        .take(FINDINGS_SHOWN)
+        .map(ToString::to_string)
+        .collect();
     let unseen = ext.layout().unchecked_features();
     let verdict = match report.worst() {
         Some(Severity::Damage) => Ours::Damaged,
@@ -202,7 +209,7 @@ fn found<D: BlockDevice>(ext: &mut Ext<D>) -> Judged {
 }
 
 /// Repairs a copy, as `nandlab image check --repair` does it, and lets e2fsck judge the copy.
-pub fn repaired(name: &str, disk: &Ram) -> (Repaired, String) {
+pub fn repaired(disk: &Ram) -> (Repaired, String) {
     let mut copy = disk.clone();
     if Ext::mount(&mut copy, read_only()).is_err() {
         return (Repaired::Not, String::new());
@@ -219,10 +226,6 @@ pub fn repaired(name: &str, disk: &Ram) -> (Repaired, String) {
     }
     _ = recovered(&mut copy);
     let left = ours(&copy);
-    if let Ok(dir) = std::env::var("KEEP") {
-        // TEMP
-        disk::save(&mut copy, std::path::Path::new(&format!("{dir}/{name}"))); // TEMP
-    } // TEMP
     match theirs(&mut copy) {
         Theirs::Sound | Theirs::Noted => (Repaired::Clean, String::new()),
         _ => {

@@ -1,21 +1,22 @@
 //! The list of expectations: a line for each image.
 //!
 //! `NAME E2FSCK OURS REPAIR`, and a reason behind `|` where the verdicts differ or the repaired
-//! copy is not clean. `NAME without` is a test whose image a script makes.
+//! copy is not clean. A remark `# REASON: ...` explains each reason. `NAME without` is a test whose
+//! image a script makes.
 
 use super::judges::{Ours, Repaired, Theirs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// A line of the list, or the same as it was seen.
+/// What was seen of an image.
 #[derive(Clone, Debug)]
 pub struct Row {
     pub name: String,
     pub theirs: Theirs,
     pub ours: Ours,
     pub repaired: Repaired,
-    /// The reason in the list; in a seen row, the first findings.
-    pub reason: String,
+    /// The first findings, in words.
+    pub found: String,
 }
 
 /// The list, read.
@@ -95,7 +96,10 @@ pub fn parse(text: &str) -> Expected {
             [] => {}
             [name, "without"] => expected.without.push((*name).into()),
             [name, rest @ ..] => {
-                let row = (rest.join(" "), parts.1.trim().to_owned());
+                let reason = parts.1.trim();
+                let is_explained = text.contains(&format!("# {reason}: "));
+                assert!(reason.is_empty() || is_explained, "{reason}: why?");
+                let row = (rest.join(" "), reason.to_owned());
                 let before = expected.rows.insert((*name).into(), row);
                 assert!(before.is_none(), "{name} is listed twice");
             }
@@ -110,9 +114,9 @@ pub fn differences(expected: &BTreeMap<String, (String, String)>, seen: &[Row]) 
     for row in seen {
         let name = &row.name;
         let words = row.words();
-        let found = &row.reason;
+        let found = &row.found;
         match expected.get(name) {
-            None => wrong.push(format!("{name} {words} | NOT LISTED: {found}")),
+            None => wrong.push(format!("{name} {words} | not listed; found: {found}")),
             Some((listed, _)) if *listed != words => {
                 wrong.push(format!("{name} {words} | listed: {listed}; found: {found}"));
             }

@@ -29,14 +29,14 @@ fn seen(image: &Image) -> Row {
     let sound = theirs == Theirs::Sound && ours.verdict == Ours::Sound;
     let repaired = match sound {
         true => (Repaired::Nothing, String::new()),
-        false => judges::repaired(&image.name, &disk),
+        false => judges::repaired(&disk),
     };
     Row {
         name: image.name.clone(),
         theirs,
         ours: ours.verdict,
         repaired: repaired.0,
-        reason: format!("{}; {}", ours.words, repaired.1),
+        found: format!("{}; {}", ours.words, repaired.1),
     }
 }
 
