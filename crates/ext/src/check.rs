@@ -326,9 +326,18 @@ impl<D: BlockDevice> Ext<D> {
             let field = "attributes with contents, of an inode that holds them itself,";
             walk.wrong(number, field, (0, 1));
         }
-        if inode.attributes == 0 {
-            return Ok(0);
+        match inode.attributes {
+            0 => Ok(0),
+            _ => self.check_attribute_block(walk, number, inode),
         }
+    }
+
+    fn check_attribute_block(
+        &mut self,
+        walk: &mut Walk,
+        number: u32,
+        inode: &Inode,
+    ) -> Result<u32, ExtError> {
         if !self.store.layout.has(compat::EXT_ATTR) {
             let field = "block of attributes, without the feature,";
             walk.wrong(number, field, (inode.attributes.into(), 0));

@@ -134,9 +134,13 @@ impl<D: BlockDevice> Ext<D> {
         for group in 0..layout.groups {
             self.check_marks(walk, group)?;
         }
-        if !layout.has(compat::HAS_JOURNAL) {
-            return Ok(());
+        match layout.has(compat::HAS_JOURNAL) {
+            true => self.check_journal_inode(walk),
+            false => Ok(()),
         }
+    }
+
+    fn check_journal_inode(&mut self, walk: &mut Walk) -> Result<(), ExtError> {
         let inode = match self.journal_number() {
             // The check of the superblock's fields finds it, too.
             Err(ExtError::Super { .. }) => return Ok(()),
@@ -293,6 +297,11 @@ impl<D: BlockDevice> Ext<D> {
                 ((inode.flags & FILE_FLAGS).into(), 0),
             );
         }
+        Self::check_flags_of_contents(walk, number, inode, plain);
+        self.check_mapped_length(walk, number, inode);
+    }
+
+    fn check_flags_of_contents(walk: &mut Walk, number: u32, inode: &Inode, plain: bool) {
         let held = inode.flags & (flags::INLINE | flags::EXTENTS);
         if held == flags::INLINE | flags::EXTENTS {
             let field = "flags of contents in the inode and in extents, both,";
@@ -303,7 +312,6 @@ impl<D: BlockDevice> Ext<D> {
             let field = "flags of contents, on an inode without any,";
             walk.wrong(number, field, (held.into(), 0));
         }
-        self.check_mapped_length(walk, number, inode);
     }
 
     /// True for a file with blocks behind its length: fs-verity keeps its tree there.

@@ -67,6 +67,17 @@ fn refused(disk: &mut Ram) -> ExtError {
     Ext::mount(disk, options).unwrap_err()
 }
 
+/// The attributes of an inode whose 100 bytes of contents lie in the inode `holder`.
+fn contents_in(holder: Ino) -> Vec<u8> {
+    let mut bytes = 0xEA02_0000u32.to_le_bytes().to_vec();
+    bytes.extend([4, 7, 0, 0]);
+    bytes.extend((holder.0 as u32).to_le_bytes());
+    bytes.extend(100u32.to_le_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(b"data");
+    bytes
+}
+
 #[test]
 fn a_value_that_lies_in_its_own_inode_is_damage_and_no_recursion() {
     let mut disk = plain(",inline_data");
@@ -76,13 +87,7 @@ fn a_value_that_lies_in_its_own_inode_is_damage_and_no_recursion() {
     // Contents within, and the value of an attribute of another inode.
     set_bits(&mut disk, at + FLAGS, 0x1020_0000);
     poke(&mut disk, at + 4, &100u32.to_le_bytes());
-    let mut entry = vec![4, 7, 0, 0];
-    entry.extend((file.0 as u32).to_le_bytes());
-    entry.extend(100u32.to_le_bytes());
-    entry.extend([0; 4]);
-    entry.extend(b"data");
-    poke(&mut disk, at + EXTRA_END, &0xEA02_0000u32.to_le_bytes());
-    poke(&mut disk, at + EXTRA_END + 4, &entry);
+    poke(&mut disk, at + EXTRA_END, &contents_in(file));
     let mut ext = read_only(&mut disk);
     let report = ext.check().unwrap();
     assert_eq!(report.worst(), Some(Severity::Damage));
@@ -204,6 +209,17 @@ fn the_upper_half_of_the_free_blocks_is_counted() {
     assert_clean(&mut disk, "the upper half");
 }
 
+/// Moves all bytes of an inode to another.
+fn move_inode(disk: &mut Ram, from: Ino, to: Ino) {
+    let from = inode_at(disk, from);
+    let to = inode_at(disk, to);
+    let mut sector = [0; 512];
+    disk.read(Lba(from / 512), &mut sector).unwrap();
+    let start = (from % 512) as usize;
+    poke(disk, to, &sector[start..start + INODE as usize]);
+    poke(disk, from, &[0; INODE as usize]);
+}
+
 /// A journal with transactions, in the inode of a file as in the first days of ext3.
 #[test]
 fn a_journal_in_a_file_is_recovered() {
@@ -219,14 +235,7 @@ fn a_journal_in_a_file_is_recovered() {
     let file = put(&mut ext, Ino::ROOT, "file", b"contents");
     ext.fsync(file, Sync::All).unwrap();
     drop(ext);
-    let from = inode_at(&mut disk, Ino(8));
-    let mut journal = [0; 512];
-    disk.read(Lba(from / 512), &mut journal).unwrap();
-    let start = (from % 512) as usize;
-    let inode = journal[start..start + INODE as usize].to_vec();
-    let to = inode_at(&mut disk, holder);
-    poke(&mut disk, to, &inode);
-    poke(&mut disk, from, &[0; INODE as usize]);
+    move_inode(&mut disk, Ino(8), holder);
     poke(&mut disk, JOURNAL_INODE, &(holder.0 as u32).to_le_bytes());
     let mut ext = mount(&mut disk);
     assert!(ext.lookup(Ino::ROOT, b"file").is_ok());
@@ -248,16 +257,24 @@ fn repair(disk: &mut Ram) {
     }
 }
 
-#[test]
-fn dates_flags_and_a_directory_for_lost_files_are_repaired() {
-    let mut disk = plain("");
-    let mut ext = mount(&mut disk);
+/// Makes a directory with a file, and removes `lost+found`.
+fn without_lost_and_found(disk: &mut Ram) -> (Ino, Ino) {
+    let mut ext = mount(&mut *disk);
     ext.rmdir(Ino::ROOT, b"lost+found", NOW).unwrap();
     let dir = mkdir(&mut ext, Ino::ROOT, "dir");
     let file = put(&mut ext, dir, "file", b"contents");
     ext.unmount().unwrap();
     drop(ext);
-    assert_clean(&mut disk, "before");
+    assert_clean(disk, "before");
+    (dir, file)
+}
+
+#[test]
+fn dates_flags_and_a_directory_for_lost_files_are_repaired() {
+    let mut disk = plain("");
+    let made = without_lost_and_found(&mut disk);
+    let dir = made.0;
+    let file = made.1;
     let at = inode_at(&mut disk, file);
     poke(&mut disk, at + DTIME, &12u32.to_le_bytes());
     // The flag of compressed blocks.

@@ -214,17 +214,7 @@ pub fn repaired(disk: &Ram) -> (Repaired, String) {
     if Ext::mount(&mut copy, read_only()).is_err() {
         return (Repaired::Not, String::new());
     }
-    _ = recovered(&mut copy);
-    for _ in 0..PASSES {
-        let patches = patches(&mut copy);
-        if patches.is_empty() && !reconnected(&mut copy) {
-            break;
-        }
-        for Patch { at, bytes } in patches {
-            disk::poke(&mut copy, at, &bytes);
-        }
-    }
-    _ = recovered(&mut copy);
+    repair(&mut copy);
     let left = ours(&copy);
     match theirs(&mut copy) {
         Theirs::Sound | Theirs::Noted => (Repaired::Clean, String::new()),
@@ -233,6 +223,20 @@ pub fn repaired(disk: &Ram) -> (Repaired, String) {
             (Repaired::Left, words)
         }
     }
+}
+
+fn repair(disk: &mut Ram) {
+    _ = recovered(disk);
+    for _ in 0..PASSES {
+        let patches = patches(disk);
+        if patches.is_empty() && !reconnected(disk) {
+            break;
+        }
+        for Patch { at, bytes } in patches {
+            disk::poke(disk, at, &bytes);
+        }
+    }
+    _ = recovered(disk);
 }
 
 fn patches(disk: &mut Ram) -> Vec<Patch> {
