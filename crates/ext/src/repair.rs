@@ -22,8 +22,8 @@ use nandlab_vfs::{Call, Caller, Errno, Gated as _, NewNode, Time};
 /// The directory for files that lost their names.
 const LOST_AND_FOUND: &[u8] = b"lost+found";
 
-/// Whether it is in doubt which block is whose. A length that should be 0 may be a mode that is
-/// wrong: the blocks of the inode stay.
+/// True if a block may have another owner than the walk found. A length that should be 0 may be a
+/// wrong mode: the blocks of such an inode stay.
 fn in_doubt(walk: &Walk) -> bool {
     let doubtful = |finding: &Finding| {
         matches!(

@@ -82,7 +82,7 @@ pub fn theirs(disk: &mut Ram) -> Theirs {
     Verdict::of(&path, &["-fn"]).theirs()
 }
 
-/// What e2fsck printed and how it ended; nothing where it printed for ever.
+/// The output of e2fsck with its exit code, or no code where it printed for ever.
 struct Verdict {
     printed: String,
     code: Option<i32>,

@@ -8,7 +8,7 @@ use super::judges::{Ours, Repaired, Theirs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// What was seen of an image.
+/// Both verdicts on an image, and the outcome of the repair.
 #[derive(Clone, Debug)]
 pub struct Row {
     pub name: String,
@@ -108,7 +108,7 @@ pub fn parse(text: &str) -> Expected {
     expected
 }
 
-/// What is seen and not expected, a line for each image.
+/// Lists the images whose verdicts differ from the list, a line each.
 pub fn differences(expected: &BTreeMap<String, (String, String)>, seen: &[Row]) -> Vec<String> {
     let mut wrong = Vec::new();
     for row in seen {

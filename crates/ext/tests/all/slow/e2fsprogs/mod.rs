@@ -20,7 +20,7 @@ const LIST: &str = include_str!("images.txt");
 /// Threads that judge images. An image takes up to 80 MB of memory.
 const THREADS: usize = 4;
 
-/// What is seen of one image.
+/// Judges one image.
 fn seen(image: &Image) -> Row {
     let mut disk = image.disk();
     let theirs = judges::theirs(&mut disk);
