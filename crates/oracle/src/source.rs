@@ -51,7 +51,8 @@ fn download(into: &Path, package: &str, file: &str, sha256: &str) -> Result<(), 
         .arg(&aside)
         .arg(format!("SHA256:{sha256}"));
     let fetched = tools::run(&mut helper);
-    fetched.map_err(|error| failed(format!("not downloaded: {error}")))?;
+    let advice = "the host has to reach the Debian mirror of its apt";
+    fetched.map_err(|error| failed(format!("not downloaded; {advice}: {error}")))?;
     fs::rename(&aside, into.join(file)).at(&aside)
 }
 

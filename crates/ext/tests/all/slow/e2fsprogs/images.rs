@@ -54,7 +54,8 @@ impl Image {
 /// Unpacks the source package's tests of e2fsck into an empty directory.
 pub fn unpacked(into: &Path) -> Images {
     let file = format!("e2fsprogs_{RELEASE}.orig.tar.gz");
-    let archive = source::archive("e2fsprogs", &file, SHA256).unwrap();
+    let archive = source::archive("e2fsprogs", &file, SHA256);
+    let archive = archive.unwrap_or_else(|error| panic!("{error}"));
     let tests = format!("e2fsprogs-{RELEASE}/tests");
     let wanted = format!("{tests}/f_*");
     let options = ["-xzf", tools::text(&archive), "-C", tools::text(into)];
