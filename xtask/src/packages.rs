@@ -37,6 +37,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("/usr/bin/img2simg", "android-sdk-libsparse-utils"),
     ("/usr/bin/cpio", "cpio"),
     ("/usr/bin/xz", "xz-utils"),
+    ("/usr/bin/bzip2", "bzip2"),
     ("/usr/bin/zstd", "zstd"),
     ("/usr/bin/make", "make"),
     ("/usr/bin/gcc", "gcc"),

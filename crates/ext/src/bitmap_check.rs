@@ -6,7 +6,7 @@ use crate::{
     Ext, ExtError,
     check::Walk,
     finding::{Finding, Place},
-    format::{le32, sb},
+    format::{incompat, le32, sb},
     groups::Map,
 };
 use nandlab_block::BlockDevice;
@@ -129,8 +129,16 @@ impl<D: BlockDevice> Ext<D> {
 
     /// The superblock's counts against the groups'.
     pub(crate) fn check_totals(&mut self, walk: &mut Walk) -> Result<(), ExtError> {
+        let wide = self.store.layout.incompat & incompat::WIDE != 0;
         let bytes = self.store.superblock()?;
-        let said = (le32(bytes, sb::FREE_BLOCKS), le32(bytes, sb::FREE_INODES));
+        let high = if wide {
+            le32(bytes, sb::FREE_BLOCKS_HIGH)
+        } else {
+            0
+        };
+        let low = le32(bytes, sb::FREE_BLOCKS);
+        let free = if high == 0 { low } else { u32::MAX };
+        let said = (free, le32(bytes, sb::FREE_INODES));
         let sum = |count: fn(&crate::groups::Group) -> u32| self.groups.iter().map(count).sum();
         let are: (u32, u32) = (
             sum(|group| group.free_blocks),

@@ -9,7 +9,7 @@ use crate::{
     Ext, ExtError,
     dir::{Record, record},
     finding::{Finding, Report},
-    format::{JOURNAL_INODE, RESIZE_INODE, ROOT, compat, flags, incompat, le32, sb},
+    format::{JOURNAL_INODE, RESIZE_INODE, ROOT, compat, flags, incompat, le32, ro_compat, sb},
     inode::Inode,
 };
 use alloc::{
@@ -64,6 +64,11 @@ impl Walk {
             found,
             expected,
         });
+    }
+
+    /// True if the root is a directory in use.
+    pub(crate) fn has_root(&self) -> bool {
+        self.kind(ROOT) == FileType::Directory.number()
     }
 
     /// An inode's type in records; 0 while it is not in use.
@@ -265,6 +270,7 @@ impl<D: BlockDevice> Ext<D> {
                 }
             }
             // The last block may be there before the length says so.
+            Some(FileType::File) if self.has_hidden_end(inode) => {}
             Some(FileType::File) if inode.size < last.saturating_sub(1) * size => {
                 let field = "length of a file with blocks behind it";
                 walk.wrong(number, field, (inode.size, last * size));
@@ -297,6 +303,17 @@ impl<D: BlockDevice> Ext<D> {
         new
     }
 
+    /// Marks a block as contents of an inode, which another inode may share where the volume says
+    /// so; false if it cannot be one.
+    pub(crate) fn claim_contents(&self, walk: &mut Walk, inode: u32, block: u32) -> bool {
+        let shared = self.store.layout.ro_compat & ro_compat::SHARED_BLOCKS != 0;
+        if !shared || self.is_metadata(block) {
+            return self.claim(walk, inode, block);
+        }
+        _ = walk.mark(block);
+        true
+    }
+
     fn check_attributes(
         &mut self,
         walk: &mut Walk,
@@ -305,8 +322,25 @@ impl<D: BlockDevice> Ext<D> {
     ) -> Result<u32, ExtError> {
         let outcome = self.check_hashes(number);
         Self::unreadable(walk, number, outcome)?;
-        if inode.attributes == 0 {
-            return Ok(0);
+        if self.lacks_contents(number, inode)? {
+            let field = "attributes with contents, of an inode that holds them itself,";
+            walk.wrong(number, field, (0, 1));
+        }
+        match inode.attributes {
+            0 => Ok(0),
+            _ => self.check_attribute_block(walk, number, inode),
+        }
+    }
+
+    fn check_attribute_block(
+        &mut self,
+        walk: &mut Walk,
+        number: u32,
+        inode: &Inode,
+    ) -> Result<u32, ExtError> {
+        if !self.store.layout.has(compat::EXT_ATTR) {
+            let field = "block of attributes, without the feature,";
+            walk.wrong(number, field, (inode.attributes.into(), 0));
         }
         let sharers = walk.attributes.entry(inode.attributes).or_default();
         *sharers += 1;
@@ -335,13 +369,21 @@ impl<D: BlockDevice> Ext<D> {
         let mut first = 0;
         for (slot, block) in inode.block.iter().enumerate() {
             let levels = slot.saturating_sub(11) as u32;
-            if *block != 0 && self.claim(walk, number, *block) {
+            if *block != 0 && self.claim_at(walk, number, *block, levels) {
                 *count += 1;
                 last = last.max(self.check_below(walk, number, *block, levels, first, count)?);
             }
             first += n.pow(levels);
         }
         Ok(last)
+    }
+
+    /// Claims a block with that many levels of block pointers below it.
+    fn claim_at(&self, walk: &mut Walk, number: u32, block: u32, levels: u32) -> bool {
+        match levels {
+            0 => self.claim_contents(walk, number, block),
+            _ => self.claim(walk, number, block),
+        }
     }
 
     fn check_below(
@@ -361,7 +403,7 @@ impl<D: BlockDevice> Ext<D> {
         let mut last = 0;
         for slot in 0..bytes.len() / 4 {
             let next = le32(&bytes, slot * 4);
-            if next != 0 && self.claim(walk, number, next) {
+            if next != 0 && self.claim_at(walk, number, next, below) {
                 *count += 1;
                 last = last.max(self.check_below(
                     walk,
@@ -528,6 +570,7 @@ impl<D: BlockDevice> Ext<D> {
     /// Links, parents, and whether all hangs on the root.
     fn check_tree(&mut self, walk: &mut Walk) -> Result<(), ExtError> {
         let layout = self.store.layout;
+        self.check_root(walk)?;
         walk.seen[ROOT as usize].parent = ROOT;
         for number in (ROOT..=ROOT).chain(layout.first_inode..=layout.inodes) {
             let seen = walk.seen[number as usize];
@@ -536,7 +579,7 @@ impl<D: BlockDevice> Ext<D> {
             }
             let inode = self.inode(number)?;
             let uncounted = inode.links == 1 && seen.kind == 2 && self.has_uncounted_links(&inode);
-            let links = if uncounted { seen.names } else { inode.links };
+            let links = (!uncounted).then_some(inode.links);
             Self::check_names_of(walk, number, seen, links, layout.has(compat::HAS_JOURNAL));
             if seen.kind == 2 && seen.parent != 0 {
                 self.check_parent(walk, number, seen.parent)?;
@@ -545,13 +588,40 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
-    fn check_names_of(walk: &mut Walk, number: u32, seen: Seen, links: u16, journaled: bool) {
+    /// Nothing is reached without a root that is a directory; Linux mounts no such volume.
+    fn check_root(&mut self, walk: &mut Walk) -> Result<(), ExtError> {
+        if walk.has_root() {
+            return Ok(());
+        }
+        let found = match self.inode(ROOT) {
+            Err(error) if error.is_damage() => 0,
+            inode => inode?.mode,
+        };
+        let expected = FileType::Directory.mode().into();
+        walk.wrong(
+            ROOT,
+            "mode of the root, or its links,",
+            (found.into(), expected),
+        );
+        Ok(())
+    }
+
+    /// Compares the names with the links, if the inode counts these.
+    fn check_names_of(
+        walk: &mut Walk,
+        number: u32,
+        seen: Seen,
+        links: Option<u16>,
+        journaled: bool,
+    ) {
+        // The count of names stops at the most that links can be, where more are to be expected.
+        let right = |links: u16| links == seen.names && links < u16::MAX;
         if seen.names == 0 || (seen.kind == 2 && seen.parent == 0) {
             walk.report.add(Finding::Nameless {
                 inode: number,
                 journaled,
             });
-        } else if links != seen.names {
+        } else if let Some(links) = links.filter(|links| !right(*links)) {
             walk.report.add(Finding::Links {
                 inode: number,
                 found: links.into(),
@@ -589,5 +659,40 @@ impl<D: BlockDevice> Ext<D> {
             walk.report.add(Finding::Adrift { inode: number });
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandlab_block::Ram;
+
+    /// The findings of an inode of a directory with that many names and links.
+    fn counted(names: u16, links: Option<u16>) -> Vec<Finding> {
+        let mut walk = Walk {
+            report: Report::default(),
+            used: Vec::new(),
+            seen: Vec::new(),
+            directories: Vec::new(),
+            attributes: BTreeMap::new(),
+            special: Vec::new(),
+        };
+        let seen = Seen {
+            names,
+            kind: 2,
+            parent: ROOT,
+        };
+        Ext::<Ram>::check_names_of(&mut walk, 12, seen, links, false);
+        walk.report.findings
+    }
+
+    #[test]
+    fn more_names_than_links_can_count_are_found() {
+        assert_eq!(counted(40_000, Some(40_000)), []);
+        assert_eq!(counted(u16::MAX, None), []);
+        let found = counted(u16::MAX, Some(u16::MAX));
+        assert!(matches!(found[..], [Finding::Links { .. }]), "{found:?}");
+        let found = counted(3, Some(4));
+        assert!(matches!(found[..], [Finding::Links { .. }]), "{found:?}");
     }
 }

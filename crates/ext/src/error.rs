@@ -36,6 +36,18 @@ pub enum ExtError {
         /// The kernel's name for the feature.
         name: &'static str,
     },
+    /// The superblock says what other drivers may take and this one does not.
+    #[error("superblock, byte {offset}: {field} is {found}, supported is {supported}")]
+    Unsupported {
+        /// Where the field is.
+        offset: u16,
+        /// The name of the field.
+        field: &'static str,
+        /// The value that the field holds.
+        found: u32,
+        /// The values that are supported.
+        supported: &'static str,
+    },
     /// Blocks of the volume and sectors of the device do not go together.
     #[error(
         "volume has blocks of {block} bytes, the device sectors of {sector}: expected a multiple"
@@ -107,6 +119,12 @@ pub enum ExtError {
 }
 
 impl ExtError {
+    /// True for a volume that may be sound and that this crate does not understand: a feature, or a
+    /// shape that it lacks.
+    pub fn is_unsupported(&self) -> bool {
+        matches!(self, Self::Feature { .. } | Self::Unsupported { .. })
+    }
+
     /// True for damage of one inode or one block of metadata: others may be sound.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(
@@ -129,7 +147,10 @@ impl Fault for ExtError {
         match self {
             Self::Call(errno) => *errno,
             Self::Device(BlockError::ReadOnly(_)) | Self::Failed => Errno::ReadOnly,
-            Self::Super { .. } | Self::Feature { .. } | Self::Sectors { .. } => Errno::Invalid,
+            Self::Super { .. }
+            | Self::Feature { .. }
+            | Self::Unsupported { .. }
+            | Self::Sectors { .. } => Errno::Invalid,
             Self::Journal(_)
             | Self::Group { .. }
             | Self::Inode { .. }

@@ -80,6 +80,8 @@ pub(crate) mod ro_compat {
     /// A bit of the block bitmap stands for several blocks.
     pub const BIGALLOC: u32 = 0x200;
     pub const METADATA_CSUM: u32 = 0x400;
+    /// Files may share blocks; such a volume is never written.
+    pub const SHARED_BLOCKS: u32 = 0x4000;
     /// The file of orphans may hold some.
     pub const ORPHAN_PRESENT: u32 = 0x1_0000;
     /// The features with which nandlab reads a volume.

@@ -41,6 +41,12 @@ pub enum Finding {
         /// The number of the first of them.
         first: u32,
     },
+    /// Two of the volume's own structures claim a block: bitmaps, inode tables, or descriptors.
+    #[error("block {block} belongs to two structures of the volume itself")]
+    Overlap {
+        /// The first such block.
+        block: u32,
+    },
     /// An inode in use has no name.
     #[error("inode {inode}: no name leads to it")]
     Nameless {
@@ -315,7 +321,9 @@ impl report::Finding for Finding {
 
     fn severity(&self) -> Severity {
         match self {
+            // Type 0 says that the inode has to be looked at.
             Self::InUse
+            | Self::Type { found: 0, .. }
             | Self::Count {
                 place: Place::Super,
                 ..

@@ -18,6 +18,8 @@ pub(crate) const ROOT: u32 = 2;
 /// Holds the blocks for more descriptors.
 pub(crate) const RESIZE_INODE: u32 = 7;
 /// The inode number of the journal.
+/// The largest blocks that the format has, as the superblock counts them: 64 KiB.
+const LOG_BLOCK_MAX: u32 = 6;
 pub(crate) const JOURNAL_INODE: u32 = 8;
 /// Bytes of a group's descriptor, and the fewest with 64-bit block numbers.
 pub(crate) const DESC: u32 = 32;
@@ -73,6 +75,7 @@ pub(crate) mod sb {
     pub const FIRST_META_BG: usize = 260;
     pub const MADE: usize = 264;
     pub const JOURNAL_BLOCKS: usize = 268;
+    pub const FREE_BLOCKS_HIGH: usize = 344;
     pub const MIN_EXTRA: usize = 348;
     pub const WANT_EXTRA: usize = 350;
     pub const FLAGS: usize = 352;
@@ -223,6 +226,16 @@ impl Layout {
         let revision = le32(bytes, sb::REVISION);
         let log = le32(bytes, sb::LOG_BLOCK);
         check(revision <= 1, sb::REVISION, "revision", revision, "0 or 1")?;
+        let unsupported = |at: usize, field, found: u32, supported| ExtError::Unsupported {
+            offset: at as u16,
+            field,
+            found,
+            supported,
+        };
+        if (3..=LOG_BLOCK_MAX).contains(&log) {
+            let sizes = "0, 1 or 2: 1024, 2048 or 4096 bytes";
+            return Err(unsupported(sb::LOG_BLOCK, "block size", log, sizes));
+        }
         check(
             log <= 2,
             sb::LOG_BLOCK,
@@ -251,13 +264,10 @@ impl Layout {
         } else {
             0
         };
-        check(
-            high == 0,
-            sb::BLOCKS_HIGH,
-            "upper half of the blocks",
-            high,
-            "0: volumes of 2^32 blocks and more are not supported",
-        )?;
+        if high != 0 {
+            let field = "upper half of the blocks";
+            return Err(unsupported(sb::BLOCKS_HIGH, field, high, "0"));
+        }
         let desc = match wide {
             true => u32::from(le16(bytes, sb::DESC_SIZE)),
             false => DESC,
@@ -271,6 +281,11 @@ impl Layout {
             "a power of two from 64 to 1024",
         )?;
         let bigalloc = ro_compat & ro_compat::BIGALLOC != 0;
+        let word = |at| le32(bytes, at);
+        if bigalloc && log == 0 && word(sb::FIRST) == 0 {
+            let field = "first block of a volume with clusters and blocks of 1024 bytes";
+            return Err(unsupported(sb::FIRST, field, 0, "1"));
+        }
         let cluster = fragment.wrapping_sub(log);
         check(
             fragment == log || bigalloc && cluster <= 16,
@@ -280,7 +295,6 @@ impl Layout {
             "that of blocks",
         )?;
         let sums = Sums::of(bytes, ro_compat)?;
-        let word = |at| le32(bytes, at);
         let hash = bytes[sb::HASH_VERSION];
         let flags = word(sb::FLAGS);
         let mut layout = Self {
@@ -330,6 +344,14 @@ impl Layout {
         };
         layout.check(&check)?;
         layout.groups = (layout.blocks - layout.first).div_ceil(layout.per_group);
+        let mapped = incompat & incompat::META_BG == 0;
+        check(
+            mapped || layout.first_meta_bg <= layout.desc_blocks(),
+            sb::FIRST_META_BG,
+            "first block of descriptors with their groups",
+            layout.first_meta_bg,
+            "at most the blocks of all descriptors",
+        )?;
         let needed = u64::from(layout.groups) * u64::from(layout.inodes_per_group);
         check(
             u64::from(layout.inodes) == needed,
@@ -475,14 +497,27 @@ impl Layout {
 
     /// Blocks at a group's beginning for the superblock, the descriptors and later descriptors.
     pub(crate) fn header(&self, group: u32) -> u32 {
+        let kept = match self.has_super(group) && self.is_before_meta(group) {
+            true => self.reserved_gdt,
+            false => 0,
+        };
+        self.header_in_use(group) + kept
+    }
+
+    /// Blocks at a group's beginning for the superblock and the descriptors.
+    pub(crate) fn header_in_use(&self, group: u32) -> u32 {
         let own = u32::from(self.has_super(group));
-        if group / self.desc_each() < self.first_meta_bg {
-            let behind = self.desc_blocks().min(self.first_meta_bg) + self.reserved_gdt;
-            return own * (1 + behind);
+        if self.is_before_meta(group) {
+            return own * (1 + self.desc_blocks().min(self.first_meta_bg));
         }
         // The first, the second and the last group of those that one block describes.
         let within = group % self.desc_each();
         own + u32::from(within <= 1 || within == self.desc_each() - 1)
+    }
+
+    /// True if the descriptor of the group lies behind the superblock, not with its groups.
+    fn is_before_meta(&self, group: u32) -> bool {
+        group / self.desc_each() < self.first_meta_bg
     }
 
     /// Blocks of a group's inode table.
@@ -514,6 +549,11 @@ impl Layout {
             (inode - 1) / self.inodes_per_group,
             (inode - 1) % self.inodes_per_group,
         )
+    }
+
+    /// True if an inode may hold the journal: its own, or a file's as in the first days of ext3.
+    pub(crate) fn is_journal_inode(&self, inode: u32) -> bool {
+        inode == JOURNAL_INODE || (self.first_inode..=self.inodes).contains(&inode)
     }
 
     /// Whether a number from the medium can be a block with contents.

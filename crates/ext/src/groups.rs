@@ -193,7 +193,7 @@ fn is_misplaced(layout: &Layout, group: u32, place: u32, length: u32) -> bool {
             .checked_add(length)
             .is_some_and(|behind| behind <= end);
     // Descriptors of their own must not be taken for a bitmap.
-    !inside || place < layout.first + layout.header(0) - layout.reserved_gdt
+    !inside || place < layout.first + layout.header_in_use(0)
 }
 
 /// What was given back since the last commit: the bitmaps as they were before, and how much it is.

@@ -29,7 +29,9 @@ impl<D: BlockDevice> Ext<D> {
     pub fn place_of_error(&mut self, error: &ExtError) -> Option<u64> {
         match *error {
             ExtError::Device(error) => error.place(self.device_mut().geometry().sector),
-            ExtError::Super { offset, .. } => Some(SUPER_AT + u64::from(offset)),
+            ExtError::Super { offset, .. } | ExtError::Unsupported { offset, .. } => {
+                Some(SUPER_AT + u64::from(offset))
+            }
             ExtError::Group { group, .. } => Some(self.group_byte(group)),
             ExtError::Inode { inode, .. } => self.inode_byte(inode),
             ExtError::Block { block, offset, .. } | ExtError::Checksum { block, offset, .. } => {
@@ -63,6 +65,7 @@ impl<D: BlockDevice> Ext<D> {
                 ..
             }
             | Finding::FreeBlock { block, .. }
+            | Finding::Overlap { block }
             | Finding::CrossLink { block, .. } => Some(self.byte((block, 0))),
             Finding::LostBlocks { first, .. } => Some(self.byte((first, 0))),
             Finding::LostInodes { first: inode, .. }

@@ -7,7 +7,7 @@
 use crate::{
     Ext, ExtError, Mode, Options,
     disk::Disk,
-    format::{JOURNAL_INODE, STATE_ERRORS, compat, incompat, le16, le32, put16, put32, sb},
+    format::{STATE_ERRORS, compat, incompat, le16, le32, put16, put32, sb},
     journaled::check_size,
 };
 use alloc::{boxed::Box, vec::Vec};
@@ -110,8 +110,7 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Where the journal's blocks lie: runs of them, each its first block and how many.
     pub(crate) fn journal_runs(&mut self) -> Result<Vec<(u32, u32)>, ExtError> {
-        self.check_journal_number()?;
-        let number = JOURNAL_INODE;
+        let number = self.journal_number()?;
         let inode = self.inode(number)?;
         let blocks = (inode.size / u64::from(self.store.layout.block))
             .min(self.store.layout.blocks.into()) as u32;
@@ -135,16 +134,17 @@ impl<D: BlockDevice> Ext<D> {
         Ok(homes)
     }
 
-    fn check_journal_number(&mut self) -> Result<(), ExtError> {
+    /// The inode that holds the journal.
+    pub(crate) fn journal_number(&mut self) -> Result<u32, ExtError> {
         let number = le32(self.store.superblock()?, sb::JOURNAL_INODE);
-        if number != JOURNAL_INODE {
+        if !self.store.layout.is_journal_inode(number) {
             return Err(ExtError::Super {
                 offset: sb::JOURNAL_INODE as u16,
                 field: "journal",
                 found: number,
-                expected: "inode 8",
+                expected: "inode 8, or that of a file",
             });
         }
-        Ok(())
+        Ok(number)
     }
 }

@@ -10,20 +10,33 @@ use crate::{
     cache::Class,
     check::Walk,
     finding::{Finding, Place},
-    format::{ROOT, STATE_CLEAN, desc, flags, put16, sb},
+    format::{ROOT, STATE_CLEAN, desc, flags, incompat, le32, put16, sb},
     groups::Map,
+    strict::ZERO,
     sum::{Sum, Sums},
 };
 use alloc::{format, vec, vec::Vec};
 use nandlab_block::{BlockDevice, Patch};
-use nandlab_vfs::{Call, Errno, Gated as _, Time};
+use nandlab_vfs::{Call, Caller, Errno, Gated as _, NewNode, Time};
 
-/// Whether it is in doubt which block is whose.
+/// The directory for files that lost their names.
+const LOST_AND_FOUND: &[u8] = b"lost+found";
+
+/// True if a block may have another owner than the walk found. A length that should be 0 may be a
+/// wrong mode: the blocks of such an inode stay.
 fn in_doubt(walk: &Walk) -> bool {
     let doubtful = |finding: &Finding| {
         matches!(
             finding,
-            Finding::Unreadable { .. } | Finding::Stray { .. } | Finding::CrossLink { .. }
+            Finding::Unreadable { .. }
+                | Finding::Stray { .. }
+                | Finding::CrossLink { .. }
+                | Finding::Overlap { .. }
+                | Finding::Field {
+                    field: "length",
+                    expected: 0,
+                    ..
+                }
         )
     };
     walk.report.more > 0 || walk.report.findings.iter().any(doubtful)
@@ -40,6 +53,9 @@ impl<D: BlockDevice> Ext<D> {
 
     fn derive(&mut self) -> Result<Vec<Patch>, ExtError> {
         let mut walk = self.walk()?;
+        if !walk.has_root() {
+            return Ok(Vec::new());
+        }
         let mut patches = Vec::new();
         let mut sums = Vec::new();
         for finding in core::mem::take(&mut walk.report.findings) {
@@ -175,21 +191,16 @@ impl<D: BlockDevice> Ext<D> {
         Ok(match finding {
             Finding::Links {
                 inode, expected, ..
-            } => Some(self.inode_patch(*inode, 26, (*expected as u16).to_le_bytes().to_vec())),
+            } if *expected < u16::MAX.into() => {
+                Some(self.inode_patch(*inode, 26, (*expected as u16).to_le_bytes().to_vec()))
+            }
             Finding::Field {
                 inode,
                 field,
+                found,
                 expected,
-                ..
-            } => match *field {
-                "units of 512 bytes" if *expected <= u32::MAX.into() => {
-                    Some(self.inode_patch(*inode, 28, (*expected as u32).to_le_bytes().to_vec()))
-                }
-                "length" => {
-                    Some(self.inode_patch(*inode, 4, (*expected as u32).to_le_bytes().to_vec()))
-                }
-                _ => None,
-            },
+            } => self.field_patch(*inode, field, (*found, *expected))?,
+            Finding::Undated { inode } | Finding::Linked { inode, .. } => self.date(*inode)?,
             Finding::Dangling { block, offset, .. } => Some(Patch {
                 at: self.at(*block, *offset as usize),
                 bytes: vec![0; 4],
@@ -232,6 +243,59 @@ impl<D: BlockDevice> Ext<D> {
             }),
             _ => None,
         })
+    }
+
+    /// The patch for a field of an inode that follows from others.
+    fn field_patch(
+        &mut self,
+        inode: u32,
+        field: &str,
+        (found, expected): (u64, u64),
+    ) -> Result<Option<Patch>, ExtError> {
+        let word = |value: u64| (value as u32).to_le_bytes().to_vec();
+        if let Some((at, len, _)) = ZERO.iter().find(|(_, _, name)| *name == field) {
+            return Ok(Some(self.inode_patch(inode, *at, vec![0; *len])));
+        }
+        Ok(match field {
+            "units of 512 bytes" if expected <= u32::MAX.into() => {
+                Some(self.inode_patch(inode, 28, word(expected)))
+            }
+            "length" if expected > 0 => Some(self.inode_patch(inode, 4, word(expected))),
+            "time of deletion, of an inode in use," => self.date(inode)?,
+            _ if field.starts_with("flag of ") || field.starts_with("flags of a file") => {
+                let left = self.inode(inode)?.flags & !(found as u32);
+                Some(self.inode_patch(inode, 32, word(left.into())))
+            }
+            _ => None,
+        })
+    }
+
+    /// The patch for a time of deletion: none of an inode in use, otherwise that of the
+    /// superblock's last write. A list of orphans goes through these fields, and stays.
+    fn date(&mut self, inode: u32) -> Result<Option<Patch>, ExtError> {
+        let inodes = self.store.layout.inodes;
+        let bytes = self.store.superblock()?;
+        let written = le32(bytes, sb::WRITE_TIME);
+        if le32(bytes, sb::LAST_ORPHAN) != 0 || written <= inodes {
+            return Ok(None);
+        }
+        let time = match self.inode(inode)?.links {
+            0 => written,
+            _ => 0,
+        };
+        let bytes = time.to_le_bytes().to_vec();
+        Ok(Some(self.inode_patch(inode, 20, bytes)))
+    }
+
+    /// The directory for files without names, made where it is not there and space is sure.
+    fn lost_and_found(&mut self, is_sure: bool, now: Time) -> Result<u32, ExtError> {
+        match self.need(ROOT, LOST_AND_FOUND) {
+            Err(ExtError::Call(Errno::NoEntry)) if is_sure => {
+                let by = Caller::root(now);
+                self.make(ROOT, LOST_AND_FOUND, NewNode::Directory, 0o700, by)
+            }
+            found => Ok(found?.record.inode),
+        }
     }
 
     /// Bitmaps as the walk found blocks and inodes used, and every count of them.
@@ -278,13 +342,16 @@ impl<D: BlockDevice> Ext<D> {
             free_inodes += inodes;
         }
         let superblock = self.store.superblock()?;
-        let totals = [
+        let mut totals = vec![
             (sb::FREE_BLOCKS, free_blocks),
             (sb::FREE_INODES, free_inodes),
         ];
+        if layout.incompat & incompat::WIDE != 0 {
+            totals.push((sb::FREE_BLOCKS_HIGH, 0));
+        }
         let wrong = totals
             .into_iter()
-            .filter(|(at, count)| crate::format::le32(superblock, *at) != *count);
+            .filter(|(at, count)| le32(superblock, *at) != *count);
         patches.extend(wrong.map(|(at, count)| Patch {
             at: 1024 + at as u64,
             bytes: count.to_le_bytes().to_vec(),
@@ -329,7 +396,7 @@ impl<D: BlockDevice> Ext<D> {
     /// Gives files and directories that have lost their names one in `lost+found`, their number;
     /// gives how many there were.
     pub fn reconnect(&mut self, now: Time) -> Result<u32, Errno> {
-        let lost: Vec<(u32, u8)> = self.look(Call::new("repair"), |ext| {
+        let lost = self.look(Call::new("repair"), |ext| {
             let walk = ext.walk()?;
             let nameless = walk
                 .report
@@ -339,12 +406,15 @@ impl<D: BlockDevice> Ext<D> {
                     Finding::Nameless { inode, .. } => Some((*inode, walk.kind(*inode))),
                     _ => None,
                 });
-            Ok(nameless.collect())
+            let nameless: Vec<(u32, u8)> = nameless.collect();
+            Ok((nameless, !in_doubt(&walk)))
         })?;
+        let is_sure = lost.1;
+        let lost = lost.0;
         for (inode, kind) in &lost {
             let name = format!("#{inode}");
             self.change(Call::new("repair"), now, |ext| {
-                let dir = ext.need(ROOT, b"lost+found")?.record.inode;
+                let dir = ext.lost_and_found(is_sure, now)?;
                 ext.add_entry(dir, name.as_bytes(), *inode, *kind)
             })?;
         }

@@ -25,7 +25,7 @@ use nandlab_block::BlockDevice;
 use nandlab_vfs::FileType;
 
 /// Fields of an inode that are zero: place, bytes, name.
-const ZERO: [(usize, usize, &str); 4] = [
+pub(crate) const ZERO: [(usize, usize, &str); 4] = [
     (112, 4, "address of a fragment"),
     (116, 2, "high half of the units"),
     (118, 2, "high half of the block of attributes"),
@@ -127,20 +127,28 @@ impl<D: BlockDevice> Ext<D> {
         let layout = self.store.layout;
         let bytes = self.store.superblock()?;
         check_shape(walk, bytes, &layout);
-        let journal = le32(bytes, sb::JOURNAL_INODE);
         Self::check_super_fields(walk, bytes, &layout);
+        if let Some(block) = self.zones.overlap() {
+            walk.report.add(Finding::Overlap { block });
+        }
         for group in 0..layout.groups {
             self.check_marks(walk, group)?;
         }
-        if !layout.has(compat::HAS_JOURNAL) || journal != JOURNAL_INODE {
-            return Ok(());
+        match layout.has(compat::HAS_JOURNAL) {
+            true => self.check_journal_inode(walk),
+            false => Ok(()),
         }
-        match self.check_journal() {
+    }
+
+    fn check_journal_inode(&mut self, walk: &mut Walk) -> Result<(), ExtError> {
+        let inode = match self.journal_number() {
+            // The check of the superblock's fields finds it, too.
+            Err(ExtError::Super { .. }) => return Ok(()),
+            number => number?,
+        };
+        match self.check_journal(inode) {
             Err(error @ ExtError::Device(_)) => return Err(error),
-            Err(error) => walk.report.add(Finding::Unreadable {
-                inode: JOURNAL_INODE,
-                error,
-            }),
+            Err(error) => walk.report.add(Finding::Unreadable { inode, error }),
             Ok(()) => {}
         }
         Ok(())
@@ -189,10 +197,10 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// The journal can be loaded.
-    fn check_journal(&mut self) -> Result<(), ExtError> {
-        let inode = self.inode(JOURNAL_INODE)?;
+    fn check_journal(&mut self, number: u32) -> Result<(), ExtError> {
+        let inode = self.inode(number)?;
         let wrong = |field, found, expected| ExtError::Inode {
-            inode: JOURNAL_INODE,
+            inode: number,
             field,
             found,
             expected,
@@ -268,7 +276,7 @@ impl<D: BlockDevice> Ext<D> {
     fn check_kind(&self, walk: &mut Walk, number: u32, inode: &Inode) {
         let layout = self.store.layout;
         for (flag, field) in FOREIGN_FLAGS {
-            let verity = flag == VERITY_FLAG && layout.ro_compat & VERITY != 0;
+            let verity = flag == VERITY_FLAG && self.has_hidden_end(inode);
             if inode.flags & flag != 0 && !verity {
                 walk.wrong(number, field, (flag.into(), 0));
             }
@@ -289,7 +297,26 @@ impl<D: BlockDevice> Ext<D> {
                 ((inode.flags & FILE_FLAGS).into(), 0),
             );
         }
+        Self::check_flags_of_contents(walk, number, inode, plain);
         self.check_mapped_length(walk, number, inode);
+    }
+
+    fn check_flags_of_contents(walk: &mut Walk, number: u32, inode: &Inode, plain: bool) {
+        let held = inode.flags & (flags::INLINE | flags::EXTENTS);
+        if held == flags::INLINE | flags::EXTENTS {
+            let field = "flags of contents in the inode and in extents, both,";
+            walk.wrong(number, field, (held.into(), flags::EXTENTS.into()));
+        }
+        let holds = plain || inode.kind() == Some(FileType::Symlink);
+        if held != 0 && !holds {
+            let field = "flags of contents, on an inode without any,";
+            walk.wrong(number, field, (held.into(), 0));
+        }
+    }
+
+    /// True for a file with blocks behind its length: fs-verity keeps its tree there.
+    pub(crate) fn has_hidden_end(&self, inode: &Inode) -> bool {
+        inode.flags & VERITY_FLAG != 0 && self.store.layout.ro_compat & VERITY != 0
     }
 
     fn check_mapped_length(&self, walk: &mut Walk, number: u32, inode: &Inode) {
@@ -538,7 +565,9 @@ fn super_fields(bytes: &[u8], layout: &Layout) -> Vec<(usize, &'static str, u32,
     let mut fields: Vec<_> = absent
         .map(|(at, field)| (*at, *field, long(*at), 0))
         .collect();
+    let named = long(sb::JOURNAL_INODE);
     let journal = match layout.has(compat::HAS_JOURNAL) {
+        true if layout.is_journal_inode(named) => named,
         true => JOURNAL_INODE,
         false => 0,
     };
@@ -549,12 +578,7 @@ fn super_fields(bytes: &[u8], layout: &Layout) -> Vec<(usize, &'static str, u32,
     let flex = u32::from(bytes[sb::LOG_GROUPS_PER_FLEX]);
     let kept = long(sb::RESERVED);
     fields.extend([
-        (
-            sb::JOURNAL_INODE,
-            "inode of the journal",
-            long(sb::JOURNAL_INODE),
-            journal,
-        ),
+        (sb::JOURNAL_INODE, "inode of the journal", named, journal),
         (
             JOURNAL_DEVICE,
             "device of the journal",

@@ -136,7 +136,7 @@ impl<D: BlockDevice> Ext<D> {
             return;
         }
         for block in extent.start..extent.start + extent.count {
-            tree.blocks += u32::from(self.claim(walk, number, block));
+            tree.blocks += u32::from(self.claim_contents(walk, number, block));
         }
         tree.add(&extent);
     }

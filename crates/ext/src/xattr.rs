@@ -301,8 +301,9 @@ impl<D: BlockDevice> Ext<D> {
             ));
         }
         let inode = self.inode(holder)?;
-        if inode.flags & flags::VALUE == 0 || inode.size != size as u64 {
-            let expected = "one that holds a value of that length";
+        // Contents within the holder would be an attribute again, perhaps this one.
+        if inode.flags & flags::VALUE == 0 || inode.size != size as u64 || inode.is_inline() {
+            let expected = "one that holds a value of that length in blocks";
             return Err(wrong(
                 "inode of an attribute's value",
                 holder.into(),
@@ -351,6 +352,19 @@ impl<D: BlockDevice> Ext<D> {
             .into_iter()
             .find(|a| a.space == SYSTEM && a.name == b"data");
         Ok(found.map_or_else(Vec::new, |attribute| attribute.value))
+    }
+
+    /// True if an inode should hold its contents itself and has no attribute for them: Linux then
+    /// takes them for block pointers. Attributes that cannot be read are another's matter.
+    pub(crate) fn lacks_contents(&mut self, number: u32, inode: &Inode) -> Result<bool, ExtError> {
+        if !inode.is_inline() {
+            return Ok(false);
+        }
+        let holds = |one: &Attribute| one.space == SYSTEM && one.name == b"data";
+        match self.attributes(number, inode) {
+            Err(error) if error.is_damage() => Ok(false),
+            all => Ok(!all?.iter().any(holds)),
+        }
     }
 
     /// Checks the attributes of an inode, with the hashes of their entries.

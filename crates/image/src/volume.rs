@@ -14,7 +14,7 @@ use crate::sink::{HOLE, STEP};
 use crate::truncated::{self, TruncatedDisk, Truncation};
 use crate::walk::Walk;
 use nandlab_block::{BlockDevice, Lba};
-use nandlab_ext::{Ext, ExtError};
+use nandlab_ext::Ext;
 use nandlab_f2fs::{F2fs, F2fsError};
 use nandlab_fat::{Bits, Fat};
 use nandlab_jffs2::Jffs2;
@@ -535,7 +535,7 @@ fn probe(disk: &mut AnyDisk, kind: DiskKind) -> std::result::Result<(), Refusal>
                 ..Default::default()
             };
             let mounted = Ext::mount(disk, options).map(drop);
-            mounted.map_err(|error| refusal(&error, matches!(error, ExtError::Feature { .. })))
+            mounted.map_err(|error| refusal(&error, error.is_unsupported()))
         }
         DiskKind::F2fs => {
             let options = nandlab_f2fs::Options {

@@ -38,10 +38,10 @@ pub enum OracleError {
     /// Neither `NANDLAB_CACHE`, `XDG_CACHE_HOME` nor `HOME` says where to keep the kernel.
     #[error("no cache directory: set NANDLAB_CACHE, XDG_CACHE_HOME or HOME")]
     NoCacheDirectory,
-    /// The kernel package is not what was expected.
-    #[error("kernel package {package}: {found}")]
+    /// A package of Debian is not there, or is not what was expected.
+    #[error("Debian package {package}: {found}")]
     Package {
-        /// The name of the Debian package.
+        /// The name of the package, or of one of its files.
         package: String,
         /// What is wrong with it.
         found: String,

@@ -58,6 +58,7 @@ pub mod manifest;
 mod module;
 mod report;
 mod running;
+pub mod source;
 mod tools;
 mod wire;
 

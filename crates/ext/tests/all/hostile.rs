@@ -176,7 +176,7 @@ fn rename(disk: &mut Ram, from: &[u8], to: &[u8]) {
 fn each_kind_of_damage_is_found_and_fsck_is_not_content_either() {
     type Harm = fn(&mut Ram, u64, u64);
     type Seen = fn(&Finding) -> bool;
-    let harms: [(&str, Harm, Seen); 13] = [
+    let harms: [(&str, Harm, Seen); 16] = [
         (
             "inode of a journal that is none",
             |d, _, _| {
@@ -272,6 +272,47 @@ fn each_kind_of_damage_is_found_and_fsck_is_not_content_either() {
                     f,
                     Finding::Count {
                         what: "free blocks",
+                        ..
+                    }
+                )
+            },
+        ),
+        (
+            "root that is a file",
+            |d, _, _| {
+                let root = inode_at(d, 2);
+                poke(d, root, &0o100_755u16.to_le_bytes());
+            },
+            |f| {
+                matches!(
+                    f,
+                    Finding::Field {
+                        inode: 2,
+                        field: "mode of the root, or its links,",
+                        ..
+                    }
+                )
+            },
+        ),
+        (
+            "two bitmaps in one block",
+            |d, _, _| {
+                let block = word(d, 2048);
+                poke(d, 2048 + 4, &block.to_le_bytes());
+            },
+            |f| matches!(f, Finding::Overlap { .. }),
+        ),
+        (
+            "attributes without their feature",
+            |d, _, _| {
+                let compat = word(d, 1024 + 92) & !8;
+                poke(d, 1024 + 92, &compat.to_le_bytes());
+            },
+            |f| {
+                matches!(
+                    f,
+                    Finding::Field {
+                        field: "block of attributes, without the feature,",
                         ..
                     }
                 )

@@ -4,6 +4,7 @@ mod common;
 mod crash;
 mod crash_stack;
 mod ext4;
+mod faults;
 mod hostile;
 mod journaled;
 mod mkfs;
