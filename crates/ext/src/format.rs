@@ -18,9 +18,9 @@ pub(crate) const ROOT: u32 = 2;
 /// Holds the blocks for more descriptors.
 pub(crate) const RESIZE_INODE: u32 = 7;
 /// The inode number of the journal.
+pub(crate) const JOURNAL_INODE: u32 = 8;
 /// The largest blocks that the format has, as the superblock counts them: 64 KiB.
 const LOG_BLOCK_MAX: u32 = 6;
-pub(crate) const JOURNAL_INODE: u32 = 8;
 /// Bytes of a group's descriptor, and the fewest with 64-bit block numbers.
 pub(crate) const DESC: u32 = 32;
 pub(crate) const DESC_WIDE: u32 = 64;

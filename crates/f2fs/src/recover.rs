@@ -19,6 +19,7 @@ use crate::{
 };
 use alloc::{
     collections::{BTreeMap, btree_map::Entry},
+    vec,
     vec::Vec,
 };
 use nandlab_block::{BlockDevice, BlockError};
@@ -296,15 +297,24 @@ impl<D: BlockDevice> F2fs<D> {
         if self.is_inline(ino)? {
             return Ok(());
         }
-        for number in 0..count {
-            self.take_over_block(
-                ino,
-                first + number,
-                le32(found, base + 4 * number as usize),
-                changed,
-            )?;
+        let before = self.addresses(ino, first, count)?;
+        for (number, before) in (0..count).zip(before) {
+            let to = le32(found, base + 4 * number as usize);
+            if to != before {
+                self.take_over_block(ino, first + number, to, changed)?;
+            }
         }
         Ok(())
+    }
+
+    /// Where `count` blocks lie that begin with the first one of a node.
+    fn addresses(&mut self, ino: u32, first: u32, count: u32) -> Result<Vec<u32>, F2fsError> {
+        let Some(slot) = self.slot(ino, first, false)? else {
+            return Ok(vec![NULL; count as usize]);
+        };
+        let bytes = self.node(slot.nid)?;
+        let places = (slot.at..).step_by(4).take(count as usize);
+        Ok(places.map(|at| le32(bytes, at)).collect())
     }
 
     fn take_over_inline(&mut self, ino: u32, shape: &Shape, found: &[u8]) -> Result<(), F2fsError> {
@@ -328,7 +338,7 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(())
     }
 
-    /// A block of a file lies where the fsync put it.
+    /// A block of a file lies where the fsync put it, and not where it lay before.
     fn take_over_block(
         &mut self,
         ino: u32,
@@ -336,10 +346,6 @@ impl<D: BlockDevice> F2fs<D> {
         to: u32,
         changed: &mut Changed,
     ) -> Result<(), F2fsError> {
-        let before = self.slot(ino, index, false)?.map_or(NULL, |slot| slot.addr);
-        if before == to {
-            return Ok(());
-        }
         self.pages.forget((ino, index));
         if let Some(slot) = self.slot(ino, index, false)? {
             self.clear_slot(&slot)?;

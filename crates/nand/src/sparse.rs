@@ -8,6 +8,9 @@ use crate::PageStore;
 use alloc::{boxed::Box, collections::BTreeMap};
 use nandlab_mtd::Page;
 
+/// Bytes that are compared at a time.
+const STEP: usize = 64;
+
 /// Bytes of a page up to where it is one byte repeated, and that byte.
 #[derive(Clone, Debug)]
 struct Kept {
@@ -34,7 +37,9 @@ impl PageStore for SparseStore {
 
     fn write(&mut self, page: Page, data: &[u8]) -> Result<(), &'static str> {
         let rest = data.last().copied().unwrap_or(0xFF);
-        let length = data
+        let repeated = data.rchunks_exact(STEP);
+        let repeated = repeated.take_while(|step| **step == [rest; STEP]).count();
+        let length = data[..data.len() - repeated * STEP]
             .iter()
             .rposition(|&byte| byte != rest)
             .map_or(0, |last| last + 1);

@@ -24,6 +24,9 @@ impl Versions<'_> {
     /// block, are zeros, or what a version has there: a file that is cut short leaves bytes in its
     /// last block as long as the medium has the old length.
     pub fn old_or_new(&self, found: &[u8]) -> Result<(), String> {
+        if self.of.iter().flatten().any(|version| *version == found) {
+            return Ok(());
+        }
         let Shape { sector, block, .. } = self.shape;
         for (at, bytes) in (0..).step_by(sector).zip(found.chunks(sector)) {
             let block_start = at / block * block;
@@ -40,8 +43,8 @@ impl Versions<'_> {
                     && (bytes[shared..].iter().all(|byte| *byte == 0)
                         || self.of.iter().flatten().any(is_left))
             };
-            let waits = self.shape.late && bytes.iter().all(|byte| *byte == 0);
-            if !waits && !self.of.iter().flatten().any(is_of) {
+            let waits = || self.shape.late && bytes.iter().all(|byte| *byte == 0);
+            if !self.of.iter().flatten().any(is_of) && !waits() {
                 return Err(format!(
                     "bytes {at} to {} are of no version allowed: {}",
                     at + bytes.len(),
