@@ -8,6 +8,7 @@ use crate::{
     format::{NEW, NODE_SLOTS, NULL, footer, inode, is_placed, le32, node_offset, put32},
     node::kind,
 };
+use alloc::{vec, vec::Vec};
 use nandlab_block::BlockDevice;
 use nandlab_vfs::{Errno, FileType};
 
@@ -138,6 +139,21 @@ impl<D: BlockDevice> F2fs<D> {
             at,
             addr,
         }))
+    }
+
+    /// Where `count` blocks lie that begin with the first one of a node.
+    pub(crate) fn addresses(
+        &mut self,
+        ino: u32,
+        first: u32,
+        count: u32,
+    ) -> Result<Vec<u32>, F2fsError> {
+        let Some(slot) = self.slot(ino, first, false)? else {
+            return Ok(vec![NULL; count as usize]);
+        };
+        let bytes = self.node(slot.nid)?;
+        let places = (slot.at..).step_by(4).take(count as usize);
+        Ok(places.map(|at| le32(bytes, at)).collect())
     }
 
     /// The first block from `index` on that is more than a hole, `end` where there is none; so far

@@ -19,7 +19,6 @@ use crate::{
 };
 use alloc::{
     collections::{BTreeMap, btree_map::Entry},
-    vec,
     vec::Vec,
 };
 use nandlab_block::{BlockDevice, BlockError};
@@ -305,16 +304,6 @@ impl<D: BlockDevice> F2fs<D> {
             }
         }
         Ok(())
-    }
-
-    /// Where `count` blocks lie that begin with the first one of a node.
-    fn addresses(&mut self, ino: u32, first: u32, count: u32) -> Result<Vec<u32>, F2fsError> {
-        let Some(slot) = self.slot(ino, first, false)? else {
-            return Ok(vec![NULL; count as usize]);
-        };
-        let bytes = self.node(slot.nid)?;
-        let places = (slot.at..).step_by(4).take(count as usize);
-        Ok(places.map(|at| le32(bytes, at)).collect())
     }
 
     fn take_over_inline(&mut self, ino: u32, shape: &Shape, found: &[u8]) -> Result<(), F2fsError> {
