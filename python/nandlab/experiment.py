@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 
 from . import _nandlab
 from .description import Description, Layers, Source, Value, Workloads
@@ -60,7 +61,7 @@ class Experiment:
         """Its name in reports."""
         return self.inner.name
 
-    @property
+    @cached_property
     def settings(self) -> dict[str, str]:
         """Every setting in effect, defaults included, as TOML writes it."""
         return {key: value for key, value, _ in self.inner.settings}

@@ -195,9 +195,10 @@ def _key(parts: Any) -> str:
 def _files(experiment: Experiment) -> list[str]:
     """Hashes of the files that settings name: they decide a result, too."""
     hashes = []
-    for key, value in experiment.settings.items():
+    settings = experiment.settings.items()
+    for value in (value for key, value in settings if key.endswith(".file")):
         path = Path(experiment.description.directory) / value.strip('"')
-        if key.endswith(".file") and path.is_file():
+        if path.is_file():
             with path.open("rb") as file:
                 hashes.append(hashlib.file_digest(file, "sha256").hexdigest())
     return hashes
