@@ -12,12 +12,15 @@ use std::path::{Path, PathBuf};
 /// Bytes that are copied at a time. Zeros take no space in the file.
 const STEP: u64 = 64 << 10;
 
+/// Writes a chip into the file of this path.
+type WriteFile = dyn Fn(Chip, &Path) -> Result<(), LayerError>;
+
 /// Writes what a cut left on a chip into a file.
 pub(super) struct Keep {
     /// The end of the file's name.
-    pub end: &'static str,
+    end: &'static str,
     /// Writes the file.
-    pub write: Box<dyn Fn(Chip, &Path) -> Result<(), LayerError>>,
+    write: Box<WriteFile>,
 }
 
 impl Keep {
@@ -58,7 +61,7 @@ fn file(directory: &Path, id: &Id, end: &str) -> PathBuf {
 
 /// Writes all sectors of a disk.
 fn disk(disk: &mut dyn BlockDevice, path: &Path) -> Result<(), LayerError> {
-    let geometry = disk.geometry().clone();
+    let geometry = *disk.geometry();
     let bytes = geometry.bytes();
     let scratch = beside(path)?;
     let mut file = scratch.as_file();
