@@ -90,7 +90,7 @@ pub enum CrashError {
         /// The violation on the way.
         why: String,
     },
-    /// Whoever asked for a state could not take it.
+    /// The caller could not take a state.
     #[error("state {0}: {1}")]
     Taken(String, #[source] LayerError),
     /// The name is of a state that this run does not have.
