@@ -61,9 +61,13 @@ class Experiment:
         """Its name in reports."""
         return self.inner.name
 
-    @cached_property
+    @property
     def settings(self) -> dict[str, str]:
         """Every setting in effect, defaults included, as TOML writes it."""
+        return dict(self._settings)
+
+    @cached_property
+    def _settings(self) -> dict[str, str]:
         return {key: value for key, value, _ in self.inner.settings}
 
     @property

@@ -195,8 +195,8 @@ def _key(parts: Any) -> str:
 def _files(experiment: Experiment) -> list[str]:
     """Hashes of the files that settings name: they decide a result, too."""
     hashes = []
-    settings = experiment.settings.items()
-    for value in (value for key, value in settings if key.endswith(".file")):
+    named = [value for key, value in experiment.settings.items() if key.endswith(".file")]
+    for value in named:
         path = Path(experiment.description.directory) / value.strip('"')
         if path.is_file():
             with path.open("rb") as file:

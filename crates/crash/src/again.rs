@@ -2,7 +2,7 @@
 
 use crate::bench::Bench;
 use crate::cut::Cut;
-use crate::explore::{is_left_out, which};
+use crate::explore::{cuts, is_left_out};
 use crate::id::Id;
 use crate::life::Life;
 use crate::outcome::Violation;
@@ -23,17 +23,10 @@ pub fn replay<S: Subject>(
     id: &Id,
 ) -> Result<Option<Violation>, CrashError> {
     let bench = Bench::new(subject, plan)?;
-    let mut reached = match start(&bench, ops, id)? {
+    let Reached { place, life, .. } = match reach(&bench, ops, id, &id.cuts)? {
         Ok(reached) => reached,
         Err(violation) => return Ok(Some(violation)),
     };
-    for &cut in &id.cuts {
-        reached = match reached.cut(&bench, cut, id)? {
-            Ok(next) => next,
-            Err(violation) => return Ok(Some(violation)),
-        };
-    }
-    let Reached { place, life, .. } = reached;
     Ok(life
         .failure
         .as_ref()
@@ -53,21 +46,15 @@ pub fn chip_of_state<S: Subject>(
         id: id.to_string(),
         why,
     };
-    let mut reached =
-        start(&bench, ops, id)?.map_err(|violation| unbuilt(violation.to_string()))?;
-    let (at, next) = match id.cuts.split_last() {
-        None => (Nanos::MAX, id.clone()),
-        Some((&last, before)) => {
-            for &cut in before {
-                let next = reached.cut(&bench, cut, id)?;
-                reached = next.map_err(|violation| unbuilt(violation.to_string()))?;
-            }
-            let before = &reached.place.id;
-            (moment(&reached.life, last, before, id)?, before.then(last))
-        }
+    let before = &id.cuts[..id.cuts.len().saturating_sub(1)];
+    let reached = reach(&bench, ops, id, before)?;
+    let Reached { place, base, life } =
+        reached.map_err(|violation| unbuilt(violation.to_string()))?;
+    let at = match id.cuts.last() {
+        None => Nanos::MAX,
+        Some(&cut) => moment(&life, cut, &place.id, id)?,
     };
-    let mut states = CrashStates::new(reached.base, &reached.life.log);
-    state(&mut states, at, &next).map_err(|failure| unbuilt(failure.what))
+    state(&mut CrashStates::new(base, &life.log), at, id).map_err(|failure| unbuilt(failure.what))
 }
 
 /// Gives the chip of each distinct state after one cut, before anything attaches, to `take`.
@@ -84,10 +71,8 @@ pub fn chips_of_states<S: Subject>(
         let Ok(life) = bench.run(&workload.run(run))? else {
             continue;
         };
-        let which = which(plan, workload, run, &life);
-        let base = bench.origin()?;
-        let cuts = bench.walker.cuts(&life, &base, which, &place.id)?;
-        let mut states = CrashStates::new(base, &life.log);
+        let cuts = cuts(&bench, workload, run, &life, &place.id)?;
+        let mut states = CrashStates::new(bench.origin()?, &life.log);
         for (at, cut) in cuts.distinct {
             let id = place.id.then(cut);
             if let Ok(chip) = state(&mut states, at, &id) {
@@ -105,18 +90,30 @@ struct Reached<S: Subject> {
     life: Life<S>,
 }
 
-/// The run itself.
-fn start<S: Subject>(
+/// The life behind `cuts`, the first ones of `id`; the run itself if there are none. Or the
+/// violation on the way.
+fn reach<S: Subject>(
     bench: &Bench<'_, S>,
     ops: &[S::Op],
     id: &Id,
+    cuts: &[Cut],
 ) -> Result<Result<Reached<S>, Violation>, CrashError> {
     let place = Place::run(id.seed, 0, id.kept.clone());
     let base = bench.origin()?;
-    Ok(match bench.run(&kept(ops, id)?)? {
-        Ok(life) => Ok(Reached { place, base, life }),
-        Err(failure) => Err(Violation::uncut(&place.id, &failure, "attaching".into())),
-    })
+    let mut reached = match bench.run(&kept(ops, id)?)? {
+        Ok(life) => Reached { place, base, life },
+        Err(failure) => {
+            let attaching = "attaching".into();
+            return Ok(Err(Violation::uncut(&place.id, &failure, attaching)));
+        }
+    };
+    for &cut in cuts {
+        reached = match reached.cut(bench, cut, id)? {
+            Ok(next) => next,
+            Err(violation) => return Ok(Err(violation)),
+        };
+    }
+    Ok(Ok(reached))
 }
 
 impl<S: Subject> Reached<S> {

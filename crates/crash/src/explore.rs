@@ -2,12 +2,13 @@
 
 use crate::bench::Bench;
 use crate::cut::Which;
+use crate::id::Id;
 use crate::life::Life;
 use crate::outcome::{CrashReport, Size, Tally, Violation};
 use crate::plan::{CrashError, Cuts, Plan};
 use crate::shrink::smallest;
 use crate::subject::Subject;
-use crate::walk::Place;
+use crate::walk::{Chosen, Place};
 use crate::workload::Workload;
 use nandlab_sim::Nanos;
 use rayon::prelude::*;
@@ -89,10 +90,7 @@ fn one_run<S: Subject>(
             Violation::uncut(&place.id, failure, life.doing(Nanos::MAX - 1))
         });
     }
-    let which = which(plan, workload, run, &life);
-    let cuts = bench
-        .walker
-        .cuts(&life, &bench.origin()?, which, &place.id)?;
+    let cuts = cuts(bench, workload, run, &life, &place.id)?;
     tally.size = Size {
         host_ops: life.ops.len(),
         chip_ops: life.log.len(),
@@ -108,22 +106,24 @@ pub(crate) fn is_left_out<Op: Clone>(plan: &Plan, workload: &Workload<Op>, run: 
     run > 0 && cuts_of(plan, workload, run) == Cuts::Sample(0)
 }
 
-/// The cuts of a run. What all runs share is cut in the first one only.
-pub(crate) fn which<S: Subject>(
-    plan: &Plan,
+/// The cuts of a run, whose life this is. What all runs share is cut in the first one only.
+pub(crate) fn cuts<S: Subject>(
+    bench: &Bench<'_, S>,
     workload: &Workload<S::Op>,
     run: usize,
     life: &Life<S>,
-) -> Which {
+    id: &Id,
+) -> Result<Chosen, CrashError> {
     let from = match run {
         0 => 0,
         _ => life.returned_at(workload.shared),
     };
-    Which {
-        cuts: cuts_of(plan, workload, run),
+    let which = Which {
+        cuts: cuts_of(bench.walker.plan, workload, run),
         from,
         run: run as u64,
-    }
+    };
+    bench.walker.cuts(life, &bench.origin()?, which, id)
 }
 
 fn cuts_of<Op: Clone>(plan: &Plan, workload: &Workload<Op>, run: usize) -> Cuts {

@@ -396,21 +396,17 @@ impl<D: BlockDevice> Ext<D> {
     /// Gives files and directories that have lost their names one in `lost+found`, their number;
     /// gives how many there were.
     pub fn reconnect(&mut self, now: Time) -> Result<u32, Errno> {
-        let lost = self.look(Call::new("repair"), |ext| {
-            let walk = ext.walk()?;
-            let nameless = walk
-                .report
-                .findings
-                .iter()
-                .filter_map(|finding| match finding {
-                    Finding::Nameless { inode, .. } => Some((*inode, walk.kind(*inode))),
-                    _ => None,
-                });
-            let nameless: Vec<(u32, u8)> = nameless.collect();
-            Ok((nameless, !in_doubt(&walk)))
-        })?;
-        let is_sure = lost.1;
-        let lost = lost.0;
+        let walk = self.look(Call::new("repair"), |ext| ext.walk())?;
+        let is_sure = !in_doubt(&walk);
+        let nameless = walk
+            .report
+            .findings
+            .iter()
+            .filter_map(|finding| match finding {
+                Finding::Nameless { inode, .. } => Some((*inode, walk.kind(*inode))),
+                _ => None,
+            });
+        let lost: Vec<(u32, u8)> = nameless.collect();
         for (inode, kind) in &lost {
             let name = format!("#{inode}");
             self.change(Call::new("repair"), now, |ext| {

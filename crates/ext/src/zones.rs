@@ -2,8 +2,7 @@
 //! wherever the descriptors say.
 //!
 //! *Promises.* A sorted list of ranges that do not touch, fixed at the mount, and the first block
-//! that two structures claim. *Knows nothing of*
-//! what lies in them.
+//! that two structures claim. *Knows nothing of* what lies in them.
 
 use crate::{format::Layout, groups::Group};
 use alloc::vec::Vec;

@@ -56,8 +56,8 @@ pub struct Args {
     #[arg(long, value_name = "ID")]
     id: Option<Id>,
     /// Keep states as files in this directory instead, for another judge: each distinct state after
-    /// one cut, or the one of --id. The file is the disk's part on which the file system lies, after
-    /// the recovery of the translation layer, or a dump of the chip
+    /// one cut, or the one of --id. The file is the part of the disk on which the file system lies,
+    /// after the recovery of the translation layer, or a dump of the chip
     #[arg(long, value_name = "DIR", conflicts_with_all = ["json", "store"])]
     keep: Option<PathBuf>,
     /// Override a setting of the description, e.g. chip.blocks=64
@@ -79,7 +79,7 @@ impl Args {
             return match &self.id {
                 Some(id) => {
                     let (prepared, plan) = matrix::one(&self)?;
-                    self.again((&prepared, &plan), id, &[])
+                    self.again((&prepared, &plan), id, self.target(&[])?)
                 }
                 None => matrix::explore(&self),
             };
@@ -87,6 +87,7 @@ impl Args {
         let document = Document::read(path, &self.overrides())?;
         let inputs = document.files();
         let experiment = Experiment::take(document)?;
+        let target = self.target(&inputs)?;
         let prepared = Prepared::new(&experiment, self.ops)?;
         if prepared.cut_short {
             note(format_args!(
@@ -96,9 +97,9 @@ impl Args {
         }
         let plan = self.plan(&experiment);
         match (&self.id, &self.keep) {
-            (Some(id), _) => self.again((&prepared, &plan), id, &inputs),
+            (Some(id), _) => self.again((&prepared, &plan), id, target),
             (None, Some(directory)) => keep(&experiment.name, (&prepared, &plan), directory),
-            (None, None) => explore(&experiment.name, (&prepared, &plan), self.target(&inputs)?),
+            (None, None) => explore(&experiment.name, (&prepared, &plan), target),
         }
     }
 
@@ -107,10 +108,10 @@ impl Args {
         &self,
         (prepared, plan): (&Prepared, &Plan),
         id: &Id,
-        inputs: &[PathBuf],
+        target: Option<Target>,
     ) -> Result<Status, Failure> {
         let Some(directory) = &self.keep else {
-            return again((prepared, plan), id, self.target(inputs)?);
+            return again((prepared, plan), id, target);
         };
         make(directory)?;
         let path = prepared.keep(plan, id, directory)?;

@@ -1,21 +1,20 @@
-//! States that power cuts leave, for the real kernel and the checkers: `nandlab crash --keep` writes
-//! them, the kernel recovers each and lists its tree, and we list ours. Two guests judge them, many
-//! in one boot.
+//! States that power cuts leave, for the real kernel and the checkers. `nandlab crash --keep` writes
+//! them, the kernel recovers each and lists its tree, and we list ours. Each of two guests judges
+//! half of them in one boot.
 //!
-//! The explorer holds our tree against the promise. So a kernel that finds the same tree vouches for
-//! both: for what we wrote before the cut, and for our recovery.
+//! The explorer holds our tree against the promise. So a kernel that finds the same tree vouches
+//! for both: for what we wrote before the cut, and for our recovery.
 
 use crate::command::Lab;
 use nandlab_image::volume::{Access, Opening, Volume};
 use nandlab_oracle::manifest::{Manifest, differences};
 use nandlab_oracle::{Disk, Report};
-use nandlab_testkit::kernel;
 use nandlab_testkit::manifest::listed;
+use nandlab_testkit::{kernel, tools};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread;
 
 /// So many cuts of each cell, if another number of them is wanted.
@@ -229,9 +228,9 @@ fn wrong(state: &State, report: &Report) -> Option<String> {
 /// The checker's words on a volume that the kernel has recovered and unmounted, if it has any. Cuts
 /// of ext2 and FAT leave work for a checker, and UBIFS has none for images.
 fn complaints(state: &State, disk: &File, scratch: &Path) -> Option<String> {
-    let words: &[&str] = match state.kind {
-        "ext3" => &["e2fsck", "-fn"],
-        "f2fs" => &["fsck.f2fs", "--dry-run"],
+    let [package, program, looks] = match state.kind {
+        "ext3" => ["e2fsprogs", "e2fsck", "-fn"],
+        "f2fs" => ["f2fs-tools", "fsck.f2fs", "--dry-run"],
         _ => return None,
     };
     let mut bytes = vec![0; state.bytes as usize];
@@ -239,12 +238,8 @@ fn complaints(state: &State, disk: &File, scratch: &Path) -> Option<String> {
     let file = File::create(scratch).unwrap();
     file.set_len(state.bytes).unwrap();
     write(&file, 0, &bytes);
-    let output = Command::new(words[0])
-        .args(&words[1..])
-        .arg(scratch)
-        .output();
-    let output = output.unwrap_or_else(|why| panic!("{}: {why}", words[0]));
-    (!output.status.success()).then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    let output = tools::run(package, program, &[looks, tools::text(scratch)]);
+    (!output.status.success()).then(|| tools::printed(&output))
 }
 
 /// What the kernel and the checkers said of a shelf's states.
