@@ -109,7 +109,7 @@ impl Guest {
             source,
         })?;
         let files = machine::Files::inside(scratch.path());
-        initrd::write(&files.initrd, &self.kernel.modules, &self)?;
+        initrd::write(&files.initrd, &self.kernel.base, &self)?;
         let command = machine::command(&self.kernel.image, &files, &self)?;
         Running::start(command, scratch, files, self.timeout)
     }

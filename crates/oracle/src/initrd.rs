@@ -1,5 +1,5 @@
-//! The guest's first file system: the cached archive of modules, then an archive of what this boot
-//! wants.
+//! The guest's first file system: the cached archive of the kernel, then an archive of what this
+//! boot wants.
 //!
 //! BusyBox and the other programs come from the host at each boot, not from the cache, so they are
 //! never older than the host.
@@ -18,14 +18,11 @@ const HELPERS: &str = include_str!("guest/helpers");
 /// Directories that the guest expects.
 const DIRECTORIES: [&str; 6] = ["/bin", "/proc", "/sys", "/dev", "/mnt", "/tmp"];
 
-/// GNU programs that the helpers call, where every Debian has them.
-const HELPERS_NEED: [&str; 3] = ["/usr/bin/find", "/usr/bin/stat", "/usr/bin/sha256sum"];
-
 /// Writes the initial file system of `guest` to the file `to`.
-pub fn write(to: &Path, modules: &Path, guest: &Guest) -> Result<(), OracleError> {
+pub fn write(to: &Path, base: &Path, guest: &Guest) -> Result<(), OracleError> {
     let mut out = File::create(to).at(to)?;
-    let mut base = File::open(modules).at(modules)?;
-    io::copy(&mut base, &mut out).at(to)?;
+    let mut archived = File::open(base).at(base)?;
+    io::copy(&mut archived, &mut out).at(to)?;
     let mut archive = Archive::new(BufWriter::new(out));
     own(&mut archive, guest).at(to)?;
     add_files(&mut archive, guest)?;
@@ -74,11 +71,10 @@ fn own<W: Write>(archive: &mut Archive<W>, guest: &Guest) -> io::Result<()> {
 fn host_files(guest: &Guest) -> Result<BTreeSet<(PathBuf, PathBuf)>, OracleError> {
     let mut programs = vec![(PathBuf::from("/bin/busybox"), tools::locate("busybox")?)];
     programs.extend(
-        HELPERS_NEED
+        guest
+            .programs
             .iter()
-            .map(PathBuf::from)
-            .chain(guest.programs.iter().cloned())
-            .map(|path| (path.clone(), path)),
+            .map(|path| (path.clone(), path.clone())),
     );
     let mut files = BTreeSet::new();
     for (path, from) in programs {

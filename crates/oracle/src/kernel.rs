@@ -1,12 +1,12 @@
-//! Debian's kernel, cut down to what a storage test needs: the image, and an initial file system
-//! with the modules.
+//! Debian's kernel, cut down to what a storage test needs: the image, unpacked, and an initial file
+//! system with the modules and the program that lists trees.
 //!
-//! A prepared kernel is a directory of three files: `vmlinuz`, `modules.cpio`, and `complete`,
-//! written last, which holds the release and the lengths of the other two.
+//! A prepared kernel is a directory of three files: `kernel`, `base.cpio`, and `complete`, written
+//! last, which holds the release and the lengths of the other two.
 
 use crate::cpio::Archive;
 use crate::error::At;
-use crate::{OracleError, tools};
+use crate::{OracleError, boot, tools};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::BufWriter;
@@ -56,6 +56,9 @@ const WANTED: [&str; 31] = [
     "virtio_net",
 ];
 
+/// The program of the guest that lists a tree.
+const LISTER: &str = include_str!("guest/list.c");
+
 /// Lists that `depmod` reads beside the modules.
 const LISTS: [&str; 3] = [
     "modules.order",
@@ -70,19 +73,19 @@ pub struct Kernel {
     pub release: String,
     /// The path of the kernel image.
     pub image: PathBuf,
-    /// An initial file system with the modules.
-    pub modules: PathBuf,
+    /// An initial file system with the modules and [`LISTER`].
+    pub base: PathBuf,
 }
 
 /// What `prepare` does, in words; a kernel prepared by another recipe is not used.
 pub fn recipe() -> String {
-    format!("1 {PACKAGE} {REQUIRED:?} {WANTED:?}")
+    format!("2 {PACKAGE} {REQUIRED:?} {WANTED:?} {LISTER}")
 }
 
 /// The kernel in `place`, if it is whole.
 pub fn open(place: &Path) -> Option<Kernel> {
     let complete = fs::read_to_string(place.join("complete")).ok()?;
-    let [release, image_bytes, modules_bytes] =
+    let [release, image_bytes, base_bytes] =
         complete.lines().collect::<Vec<_>>().try_into().ok()?;
     let whole = |name: &str, bytes: &str| {
         let path = place.join(name);
@@ -90,8 +93,8 @@ pub fn open(place: &Path) -> Option<Kernel> {
     };
     Some(Kernel {
         release: release.into(),
-        image: whole("vmlinuz", image_bytes)?,
-        modules: whole("modules.cpio", modules_bytes)?,
+        image: whole("kernel", image_bytes)?,
+        base: whole("base.cpio", base_bytes)?,
     })
 }
 
@@ -99,21 +102,21 @@ pub fn open(place: &Path) -> Option<Kernel> {
 pub fn prepare(into: &Path, depmod: &Path) -> Result<(), OracleError> {
     let scratch = tempfile::tempdir_in(into).at(into)?;
     let (package, tree) = unpack(scratch.path())?;
-    let base = ["", "usr"]
+    let root = ["", "usr"]
         .map(|prefix| tree.join(prefix))
         .into_iter()
-        .find(|base| base.join("lib/modules").is_dir());
+        .find(|root| root.join("lib/modules").is_dir());
     let wrong = |found: &str| OracleError::Package {
         package: package.clone(),
         found: found.into(),
     };
-    let base = base.ok_or_else(|| wrong("has no lib/modules"))?;
-    let release = only_name(&base.join("lib/modules"))?
+    let root = root.ok_or_else(|| wrong("has no lib/modules"))?;
+    let release = only_name(&root.join("lib/modules"))?
         .ok_or_else(|| wrong("has not exactly one directory in lib/modules"))?;
-    tools::run(Command::new(depmod).arg("-b").arg(&base).arg(&release))?;
+    tools::run(Command::new(depmod).arg("-b").arg(&root).arg(&release))?;
     let small = scratch.path().join("small");
     select(
-        &base.join("lib/modules").join(&release),
+        &root.join("lib/modules").join(&release),
         &small.join("lib/modules").join(&release),
     )
     .and_then(|missing| {
@@ -121,18 +124,33 @@ pub fn prepare(into: &Path, depmod: &Path) -> Result<(), OracleError> {
     })?;
     tools::run(Command::new(depmod).arg("-b").arg(&small).arg(&release))?;
 
-    let image = into.join("vmlinuz");
-    let modules = into.join("modules.cpio");
+    let image = into.join("kernel");
     let packed = tree.join(format!("boot/vmlinuz-{release}"));
-    let image_bytes = fs::copy(&packed, &image).at(&packed)?;
-    pack(&small, &modules)?;
-    let modules_bytes = fs::metadata(&modules).at(&modules)?.len();
+    let unpacked = boot::unpack(&fs::read(&packed).at(&packed)?).map_err(|found| wrong(&found))?;
+    fs::write(&image, &unpacked).at(&image)?;
+    compile(&small.join("bin"))?;
+    let base = into.join("base.cpio");
+    pack(&small, &base)?;
+    let image_bytes = unpacked.len();
+    let base_bytes = fs::metadata(&base).at(&base)?.len();
     let complete = into.join("complete");
     fs::write(
         &complete,
-        format!("{release}\n{image_bytes}\n{modules_bytes}\n"),
+        format!("{release}\n{image_bytes}\n{base_bytes}\n"),
     )
     .at(&complete)
+}
+
+/// Compiles the program that lists trees into a directory.
+fn compile(into: &Path) -> Result<(), OracleError> {
+    fs::create_dir_all(into).at(into)?;
+    let source = into.with_extension("c");
+    fs::write(&source, LISTER).at(&source)?;
+    let mut gcc = Command::new(tools::locate("gcc")?);
+    gcc.args(["-O2", "-static", "-s", "-Wall", "-Wextra", "-Werror", "-o"])
+        .args([&into.join("list"), &source]);
+    tools::run(&mut gcc)?;
+    fs::remove_file(&source).at(&source)
 }
 
 /// Downloads and unpacks the kernel package; its name and the unpacked tree.
@@ -245,7 +263,7 @@ fn pack(tree: &Path, to: &Path) -> Result<(), OracleError> {
         let length = content.metadata().at(&path)?.len();
         let inside = path.strip_prefix(tree).unwrap_or(&path);
         archive
-            .file(inside, 0o644, length, &mut content)
+            .file(inside, 0o755, length, &mut content)
             .at(&path)?;
     }
     archive.finish().map(drop).at(to)
@@ -318,15 +336,15 @@ mod tests {
     fn a_kernel_that_lost_a_part_is_not_opened() {
         let place = tempfile::tempdir().unwrap();
         for (name, text) in [
-            ("vmlinuz", "12345"),
-            ("modules.cpio", "123"),
+            ("kernel", "12345"),
+            ("base.cpio", "123"),
             ("complete", "6.1.0\n5\n3\n"),
         ] {
             assert!(open(place.path()).is_none());
             write(&place.path().join(name), text);
         }
         assert_eq!(open(place.path()).unwrap().release, "6.1.0");
-        write(&place.path().join("modules.cpio"), "12");
+        write(&place.path().join("base.cpio"), "12");
         assert!(open(place.path()).is_none());
     }
 }

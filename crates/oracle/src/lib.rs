@@ -47,6 +47,7 @@
 
 #![forbid(unsafe_code)]
 
+mod boot;
 mod cache;
 mod cpio;
 mod error;

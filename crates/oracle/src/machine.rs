@@ -35,8 +35,9 @@ impl Files {
 }
 
 /// Kernel parameters: a panic ends the guest, addresses are the same in each boot, no time goes
-/// into defences against other guests.
-const KERNEL_PARAMETERS: &str = "console=ttyS0 panic=-1 quiet nokaslr norandmaps mitigations=off";
+/// into defences against other guests and into tests of ciphers.
+const KERNEL_PARAMETERS: &str =
+    "console=ttyS0 panic=-1 quiet nokaslr norandmaps mitigations=off cryptomgr.notests";
 
 /// The command that runs the guest. `setpriv` sees to it that QEMU dies with the thread that starts
 /// it.

@@ -125,11 +125,11 @@ pub fn differences(expected: &Manifest, found: &Manifest) -> String {
 /// A listing that does not fit together.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
-    /// A part of the listing was never sent.
-    #[error("the {0} were not sent")]
-    Incomplete(&'static str),
-    /// Not what `stat` was asked to print.
-    #[error("found {found:?}, expected MODE LINKS UID GID SIZE SECONDS.NANOS MAJOR MINOR PATH")]
+    /// The guest's lister does not write such a record.
+    #[error(
+        "found {found:?}, expected MODE LINKS UID GID SIZE SECONDS NANOS MAJOR MINOR PATH, \
+         and a second string"
+    )]
     Record {
         /// The text of the bad record.
         found: String,
@@ -144,75 +144,49 @@ pub enum ManifestError {
     },
 }
 
-/// What the guest lists of a tree, each list made of NUL-terminated strings.
-#[derive(Debug, Default)]
-pub(crate) struct Parts {
-    /// `stat` records, see [`ManifestError::Record`]; mode and device numbers hexadecimal.
-    pub stat: Option<Vec<u8>>,
-    /// The hash of a `HASH  PATH` line.
-    pub hash: Option<Vec<u8>>,
-    /// Path and target in turn.
-    pub link: Option<Vec<u8>>,
+/// Reads what the guest's lister wrote: two strings for each entry, each with a NUL behind it.
+pub(crate) fn parse(listing: &[u8]) -> Result<Manifest, ManifestError> {
+    let mut strings = listing.split_inclusive(|byte| *byte == 0);
+    let mut tree = Manifest::new();
+    while let Some(head) = strings.next() {
+        let content = strings.next().unwrap_or_default();
+        let pair = (head.strip_suffix(&[0]), content.strip_suffix(&[0]));
+        let (Some(head), Some(content)) = pair else {
+            return Err(bad(head));
+        };
+        let (path, entry) = entry(head, OsStr::from_bytes(content))?;
+        tree.insert(path, entry);
+    }
+    Ok(tree)
 }
 
-impl Parts {
-    /// Puts the lists together.
-    pub fn join(&self) -> Result<Manifest, ManifestError> {
-        let part =
-            |list: &'_ Option<Vec<u8>>, name| list.clone().ok_or(ManifestError::Incomplete(name));
-        let stat = part(&self.stat, "inodes")?;
-        let hash = part(&self.hash, "hashes")?;
-        let link = part(&self.link, "link targets")?;
-        let hashes = strings(&hash)
-            .filter_map(|s| Some((s.get(66..)?, s.get(..64)?)))
-            .collect();
-        let links: Vec<_> = strings(&link).collect();
-        let links = links
-            .chunks_exact(2)
-            .map(|pair| (pair[0], pair[1]))
-            .collect();
-        strings(&stat)
-            .map(|record| entry(record, &hashes, &links))
-            .collect()
+fn bad(record: &[u8]) -> ManifestError {
+    ManifestError::Record {
+        found: String::from_utf8_lossy(record).into_owned(),
     }
 }
 
-type ByPath<'a> = BTreeMap<&'a [u8], &'a [u8]>;
-
-fn strings(list: &[u8]) -> impl Iterator<Item = &[u8]> {
-    list.split_inclusive(|byte| *byte == 0)
-        .filter_map(|s| s.strip_suffix(&[0]))
-}
-
-fn entry(
-    record: &[u8],
-    hashes: &ByPath<'_>,
-    links: &ByPath<'_>,
-) -> Result<(PathBuf, Entry), ManifestError> {
-    let bad = || ManifestError::Record {
-        found: String::from_utf8_lossy(record).into_owned(),
-    };
-    let fields: Vec<&[u8]> = record.splitn(9, |byte| *byte == b' ').collect();
+fn entry(record: &[u8], content: &OsStr) -> Result<(PathBuf, Entry), ManifestError> {
+    let fields: Vec<&[u8]> = record.splitn(10, |byte| *byte == b' ').collect();
     let [head @ .., path] = fields.as_slice() else {
-        return Err(bad());
+        return Err(bad(record));
     };
     let head: Vec<&str> = head
         .iter()
         .map(|field| str::from_utf8(field).unwrap_or_default())
         .collect();
-    let &[mode, links_count, uid, gid, size, mtime, major, minor] = head.as_slice() else {
-        return Err(bad());
+    let &[mode, links, uid, gid, size, seconds, nanos, major, minor] = head.as_slice() else {
+        return Err(bad(record));
     };
-    let hex = |digits| u32::from_str_radix(digits, 16).map_err(|_| bad());
-    let decimal = |digits: &str| digits.parse::<u32>().map_err(|_| bad());
-    let name = Path::new(OsStr::from_bytes(path));
-    let held = |map: &ByPath<'_>, what| {
-        map.get(path)
-            .map(|bytes| OsStr::from_bytes(bytes).to_owned())
-            .ok_or_else(|| ManifestError::Unreadable {
-                path: name.into(),
-                what,
-            })
+    let hex = |digits| u32::from_str_radix(digits, 16).map_err(|_| bad(record));
+    let decimal = |digits: &str| digits.parse::<u32>().map_err(|_| bad(record));
+    let path = Path::new(OsStr::from_bytes(path));
+    let held = |what| match content.is_empty() {
+        false => Ok(content),
+        true => Err(ManifestError::Unreadable {
+            path: path.into(),
+            what,
+        }),
     };
     let mode = hex(mode)?;
     let major = hex(major)?;
@@ -222,81 +196,55 @@ fn entry(
         0o02 => Kind::Character { major, minor },
         0o04 => Kind::Directory,
         0o06 => Kind::Block { major, minor },
-        0o10 => {
-            let sha256 = held(hashes, "hash")?.to_string_lossy().into_owned();
-            Kind::File {
-                size: size.parse().map_err(|_| bad())?,
-                sha256,
-            }
-        }
+        0o10 => Kind::File {
+            size: size.parse().map_err(|_| bad(record))?,
+            sha256: held("hash")?.to_string_lossy().into_owned(),
+        },
         0o12 => Kind::Symlink {
-            target: held(links, "target")?.into(),
+            target: held("target")?.into(),
         },
         0o14 => Kind::Socket,
-        _ => return Err(bad()),
+        _ => return Err(bad(record)),
     };
-    let links = if kind == Kind::Directory {
-        1
-    } else {
-        decimal(links_count)?
-    };
-    let (mtime, mtime_nanos) = timestamp(mtime).ok_or_else(bad)?;
+    let is_directory = kind == Kind::Directory;
     let entry = Entry {
         kind,
         mode: (mode & 0o7777) as u16,
         uid: decimal(uid)?,
         gid: decimal(gid)?,
-        links,
-        mtime,
-        mtime_nanos,
+        links: if is_directory { 1 } else { decimal(links)? },
+        mtime: seconds.parse().map_err(|_| bad(record))?,
+        mtime_nanos: decimal(nanos)?,
     };
-    Ok((name.into(), entry))
-}
-
-/// `[-]SECONDS.NANOS` as seconds and the nanoseconds after them: -0.25 is 750 ms after second -1.
-fn timestamp(text: &str) -> Option<(i64, u32)> {
-    let (whole, nanos) = text.split_once('.')?;
-    let nanos = nanos
-        .parse::<u32>()
-        .ok()
-        .filter(|n| *n < 1_000_000_000 && nanos.len() == 9)?;
-    let seconds = whole.parse::<i64>().ok()?;
-    if whole.starts_with('-') && nanos > 0 {
-        return Some((seconds.checked_sub(1)?, 1_000_000_000 - nanos));
-    }
-    Some((seconds, nanos))
+    Ok((path.into(), entry))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parts(stat: &[u8], hash: &[u8], link: &[u8]) -> Parts {
-        Parts {
-            stat: Some(stat.into()),
-            hash: Some(hash.into()),
-            link: Some(link.into()),
-        }
-    }
-
-    fn hash_of(path: &str) -> Vec<u8> {
-        format!("{}  {path}\0", "ab".repeat(32)).into_bytes()
+    fn listing(records: &[(&str, &str)]) -> Vec<u8> {
+        let strings = records
+            .iter()
+            .map(|(head, content)| format!("{head}\0{content}\0"));
+        strings.collect::<String>().into_bytes()
     }
 
     #[test]
-    fn lists_join_into_entries_whatever_the_names() {
-        let stat = b"41ed 5 0 0 4096 7.000000000 0 0 .\0\
-            81a4 2 1000 100 3 -1.500000000 0 0 ./a b\nc\0\
-            a1ff 1 0 0 2 1.000000009 0 0 ./l\0\
-            61b0 1 0 0 0 1.000000000 12c 11170 ./dev\0";
-        let tree = parts(stat, &hash_of("./a b\nc"), b"./l\0x y\0")
-            .join()
-            .unwrap();
+    fn records_become_entries_whatever_the_names() {
+        let hash = "ab".repeat(32);
+        let tree = parse(&listing(&[
+            ("41ed 5 0 0 4096 7 0 0 0 .", ""),
+            ("81a4 2 1000 100 3 -2 500000000 0 0 ./a b\nc", &hash),
+            ("a1ff 1 0 0 2 1 9 0 0 ./l", "x y"),
+            ("61b0 1 0 0 0 1 0 12c 11170 ./dev", ""),
+        ]))
+        .unwrap();
         let line = |path: &str| tree[Path::new(path)].to_string();
         assert_eq!(line("."), "0755 0:0 x1 7+0ns dir");
         assert_eq!(
             line("./a b\nc"),
-            format!("0644 1000:100 x2 -2+500000000ns file 3 {}", "ab".repeat(32))
+            format!("0644 1000:100 x2 -2+500000000ns file 3 {hash}")
         );
         assert_eq!(line("./l"), "0777 0:0 x1 1+9ns link \"x y\"");
         assert_eq!(line("./dev"), "0660 0:0 x1 1+0ns block 300:70000");
@@ -305,58 +253,35 @@ mod tests {
 
     #[test]
     fn what_could_not_be_read_is_an_error_with_its_path() {
-        let file = b"81a4 1 0 0 3 1.000000000 0 0 ./x\0";
-        assert_eq!(
-            parts(file, b"", b"").join(),
-            Err(ManifestError::Unreadable {
-                path: "./x".into(),
-                what: "hash"
-            })
-        );
-        let unsent = Parts {
-            hash: None,
-            ..parts(file, b"", b"")
+        let unreadable = |record, what| {
+            let found = parse(&listing(&[(record, "")]));
+            let path = "./x".into();
+            assert_eq!(found, Err(ManifestError::Unreadable { path, what }));
         };
-        assert_eq!(unsent.join(), Err(ManifestError::Incomplete("hashes")));
+        unreadable("81a4 1 0 0 3 1 0 0 0 ./x", "hash");
+        unreadable("a1ff 1 0 0 3 1 0 0 0 ./x", "target");
         for bad in [
-            &b"81a4 1 0\0"[..],
-            b"zz 1 0 0 3 1.000000000 0 0 ./x\0",
-            b"41ed 1 0 0 3 noon 0 0 ./x\0",
+            &b"81a4 1 0\0\0"[..],
+            b"zz 1 0 0 3 1 0 0 0 ./x\0\0",
+            b"41ed 1 0 0 3 noon 0 0 0 ./x\0\0",
+            b"41ed 1 0 0 3 1 0 0 0 ./x\0",
+            b"41ed 1 0 0 3 1 0 0 0 ./x",
         ] {
+            let found = parse(bad);
             assert!(
-                matches!(
-                    parts(bad, &hash_of("./x"), b"").join(),
-                    Err(ManifestError::Record { .. })
-                ),
+                matches!(found, Err(ManifestError::Record { .. })),
                 "{bad:?}"
             );
         }
     }
 
     #[test]
-    fn times_before_1970_count_forward_from_an_earlier_second() {
-        let cases = [
-            ("-0.250000000", (-1, 750_000_000)),
-            ("-5.000000000", (-5, 0)),
-            ("3.000000001", (3, 1)),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(timestamp(text), Some(expected), "{text}");
-        }
-        assert_eq!(timestamp("3.1"), None);
-    }
-
-    #[test]
     fn differences_show_both_sides_and_nothing_equal() {
-        let tree = parts(b"41ed 1 0 0 0 7.000000000 0 0 .\0", b"", b"")
-            .join()
-            .unwrap();
-        let other = parts(
-            b"41c0 1 0 0 0 7.000000000 0 0 .\x0011a4 1 0 0 0 7.000000000 0 0 ./p\0",
-            b"",
-            b"",
-        )
-        .join()
+        let tree = parse(&listing(&[("41ed 1 0 0 0 7 0 0 0 .", "")])).unwrap();
+        let other = parse(&listing(&[
+            ("41c0 1 0 0 0 7 0 0 0 .", ""),
+            ("11a4 1 0 0 0 7 0 0 0 ./p", ""),
+        ]))
         .unwrap();
         assert_eq!(differences(&tree, &tree), "");
         let text = "- \".\" 0755 0:0 x1 7+0ns dir\n+ \".\" 0700 0:0 x1 7+0ns dir\n+ \"./p\" 0644 0:0 x1 7+0ns fifo\n";

@@ -2,7 +2,7 @@
 
 use crate::error::At;
 use crate::machine::Files;
-use crate::manifest::Parts;
+use crate::manifest;
 use crate::report::tail;
 use crate::wire::{Blob, Frame, Frames, WireError};
 use crate::{OracleError, Report};
@@ -52,7 +52,7 @@ struct Inbox {
     child: Option<Child>,
     values: BTreeMap<String, Vec<String>>,
     files: BTreeMap<String, Vec<u8>>,
-    trees: BTreeMap<String, Parts>,
+    trees: BTreeMap<String, Vec<u8>>,
     exit: Option<i32>,
     broken: Option<WireError>,
     ended: Option<ExitStatus>,
@@ -195,7 +195,7 @@ impl Running {
         if inbox.exit.is_none() && !qemu_killed {
             return Err(self.ended(status)?);
         }
-        let manifests = join(inbox.trees, qemu_killed)?;
+        let manifests = manifests(inbox.trees)?;
         let exit = inbox.exit.unwrap_or(KILLED);
         Ok(Report {
             console,
@@ -333,44 +333,22 @@ impl Inbox {
                 key,
                 bytes,
             } => _ = self.files.insert(key, bytes),
-            // The inodes come first: they begin a new tree.
             Frame::Blob {
-                kind: Blob::Stat,
+                kind: Blob::Tree,
                 key,
                 bytes,
-            } => {
-                _ = self.trees.insert(
-                    key,
-                    Parts {
-                        stat: Some(bytes),
-                        ..Parts::default()
-                    },
-                )
-            }
-            Frame::Blob {
-                kind: Blob::Hash,
-                key,
-                bytes,
-            } => self.trees.entry(key).or_default().hash = Some(bytes),
-            Frame::Blob {
-                kind: Blob::Link,
-                key,
-                bytes,
-            } => self.trees.entry(key).or_default().link = Some(bytes),
+            } => _ = self.trees.insert(key, bytes),
         }
     }
 }
 
-/// The trees; without those that a killed guest did not finish.
-fn join(
-    trees: BTreeMap<String, Parts>,
-    killed: bool,
+/// The trees that the guest listed.
+fn manifests(
+    trees: BTreeMap<String, Vec<u8>>,
 ) -> Result<BTreeMap<String, crate::Manifest>, OracleError> {
-    let finished = trees
+    trees
         .into_iter()
-        .filter(|(_, parts)| !killed || parts.link.is_some());
-    finished
-        .map(|(key, parts)| match parts.join() {
+        .map(|(key, tree)| match manifest::parse(&tree) {
             Ok(manifest) => Ok((key, manifest)),
             Err(source) => Err(OracleError::Manifest { key, source }),
         })

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Programs the oracle itself cannot do without, with their Debian packages.
-const NEEDED: [(&str, &str); 11] = [
+const NEEDED: [(&str, &str); 9] = [
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("busybox", "busybox-static"),
     ("depmod", "kmod"),
@@ -17,14 +17,12 @@ const NEEDED: [(&str, &str); 11] = [
     ("apt-cache", "apt"),
     ("ldd", "libc-bin"),
     ("setpriv", "util-linux"),
-    ("find", "findutils"),
-    ("stat", "coreutils"),
-    ("sha256sum", "coreutils"),
+    ("gcc", "gcc"),
 ];
 
 /// Packages of programs that tests like to take along or to have modules built with, by the
 /// beginning of the program's name.
-const LIKED: [(&str, &str); 15] = [
+const LIKED: [(&str, &str); 14] = [
     ("mkfs.f2fs", "f2fs-tools"),
     ("fsck.f2fs", "f2fs-tools"),
     ("dump.f2fs", "f2fs-tools"),
@@ -38,7 +36,6 @@ const LIKED: [(&str, &str); 15] = [
     ("nand", "mtd-utils"),
     ("nftl", "mtd-utils"),
     ("make", "make"),
-    ("gcc", "gcc"),
     ("flash", "mtd-utils"),
 ];
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! say KEY=VALUE\n                  one value; the key has no `=`
-//! KIND KEY LENGTH\n LENGTH bytes   a blob: `file`, or one part of a manifest (`stat`, `hash`, `link`)
+//! KIND KEY LENGTH\n LENGTH bytes   a blob: `file`, or a manifest (`tree`)
 //! exit STATUS\n                    the script has ended
 //! ```
 
@@ -12,16 +12,12 @@ use std::io::{self, BufRead, Read};
 const HEADER_BYTES_MAX: u64 = 64 << 10;
 
 /// What a blob holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blob {
     /// Bytes that the script sent.
     File,
-    /// The inodes of a tree.
-    Stat,
-    /// The hashes of its files.
-    Hash,
-    /// The targets of its symbolic links.
-    Link,
+    /// Every entry of a tree.
+    Tree,
 }
 
 /// One message of the guest.
@@ -177,9 +173,7 @@ impl<R: BufRead> Frames<R> {
 fn blob(kind: &str) -> Option<Blob> {
     Some(match kind {
         "file" => Blob::File,
-        "stat" => Blob::Stat,
-        "hash" => Blob::Hash,
-        "link" => Blob::Link,
+        "tree" => Blob::Tree,
         _ => return None,
     })
 }
