@@ -9,8 +9,10 @@ mod export;
 mod failure;
 mod image;
 mod interrupt;
+mod layer;
 mod manual;
 mod mount;
+mod new_layer;
 mod output;
 mod paper;
 mod progress;
@@ -47,6 +49,7 @@ enum Command {
     Export(export::Args),
     Mount(mount::Args),
     Crash(crash::Args),
+    NewLayer(new_layer::Args),
     Paper(paper::Args),
     Chips(chips::Args),
     Image(image::Args),
@@ -62,6 +65,7 @@ impl Command {
             Self::Export(args) => args.execute(),
             Self::Mount(args) => args.execute(),
             Self::Crash(args) => args.execute(),
+            Self::NewLayer(args) => args.execute(),
             Self::Paper(args) => args.execute(),
             Self::Chips(args) => args.execute(),
             Self::Image(args) => args.execute(),

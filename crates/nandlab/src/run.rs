@@ -1,8 +1,8 @@
 //! `nandlab run`: experiments, side by side.
 
 use crate::failure::{Failure, Status};
+use crate::layer::Exec;
 use crate::trials::Trials;
-use nandlab_lab::Experiment;
 use nandlab_stack::Document;
 use std::path::PathBuf;
 
@@ -12,6 +12,8 @@ pub struct Args {
     /// Experiments: a stack, a workload and how it is run, in TOML
     #[arg(required = true, value_name = "EXPERIMENT.toml")]
     experiments: Vec<PathBuf>,
+    #[command(flatten)]
+    exec: Exec,
     #[command(flatten)]
     trials: Trials,
 }
@@ -23,7 +25,7 @@ impl Args {
         let take = |path: &PathBuf| {
             let document = Document::read(path, &overrides)?;
             inputs.extend(document.files());
-            Ok(Experiment::take(document)?)
+            self.exec.take(document)
         };
         let experiments = self
             .experiments

@@ -4,6 +4,7 @@ mod matrix;
 mod store;
 
 use crate::failure::{Failure, Status};
+use crate::layer::Exec;
 use crate::output::{Target, note, print};
 use crate::progress::Bar;
 use nandlab_crash::{Cuts, Id, Plan, SecondLevel};
@@ -60,6 +61,8 @@ pub struct Args {
     /// after the recovery of the translation layer, or a dump of the chip
     #[arg(long, value_name = "DIR", conflicts_with_all = ["json", "store"])]
     keep: Option<PathBuf>,
+    #[command(flatten)]
+    exec: Exec,
     /// Override a setting of the description, e.g. chip.blocks=64
     #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
@@ -86,7 +89,7 @@ impl Args {
         };
         let document = Document::read(path, &self.overrides())?;
         let inputs = document.files();
-        let experiment = Experiment::take(document)?;
+        let experiment = self.exec.take(document)?;
         let target = self.target(&inputs)?;
         let prepared = Prepared::new(&experiment, self.ops)?;
         if prepared.cut_short {

@@ -1,0 +1,166 @@
+//! The messages between nandlab and a program.
+//!
+//! The program's standard input is a Unix socket that keeps the bounds of messages
+//! (`SOCK_SEQPACKET`). Each message on it is one byte, [`VERSION`], and carries a second such socket
+//! as a file descriptor: a layer to be served. The program forks for each, so that every layer has
+//! memory of its own, or serves one and exits; then it is started again. When standard input ends,
+//! the program exits.
+//!
+//! On the socket of a layer each message is four 32-bit little-endian numbers, which are a kind and
+//! up to three arguments, and then bytes:
+//!
+//! | kind | from | arguments | bytes | answer |
+//! |---|---|---|---|---|
+//! | 0 answer | both | status, and see the call | see the call | |
+//! | 1 hello | program | its process id | | none; the first message |
+//! | 2 format | nandlab | | the shape | pages of the layer |
+//! | 3 attach | nandlab | | the shape | pages of the layer |
+//! | 4 read | nandlab | page of the layer | | the data |
+//! | 5 write | nandlab | page of the layer | the data | |
+//! | 6 flush | nandlab | | | |
+//! | 16 chip read | program | page, length of the data (0 or a page), length of the spare bytes | | corrected bits; data and spare bytes |
+//! | 17 chip program | program | the same | data and spare bytes | |
+//! | 18 chip copy | program | from, to, length of the head | the tail | the head |
+//! | 19 chip erase | program | block | | |
+//! | 20 chip is bad | program | block | | 0 or 1 |
+//! | 21 chip mark bad | program | block | | |
+//! | 22 chip sync | program | | | |
+//! | 23 chip fence | program | | | |
+//! | 24 chip time | program | | | the lower and the upper half, in nanoseconds |
+//! | 25 chip advance | program | the lower and the upper half, in nanoseconds | | |
+//!
+//! The shape is five numbers: bytes of a page, spare bytes of a page, pages of an erase block, erase
+//! blocks, dies. A call of nandlab is open until the program answers it; meanwhile the program may
+//! call the chip, one call at a time. A status is one of `nandlab.h`. Where the program answers a
+//! call with another status than 0, the bytes are a text that says why; 2 says that the data of the
+//! page are lost.
+
+use nandlab_mtd::MtdError;
+
+/// The version of the protocol.
+pub const VERSION: u8 = 1;
+
+/// Kind: the answer to a call.
+pub const ANSWER: u32 = 0;
+/// Kind: a program is ready to serve.
+pub const HELLO: u32 = 1;
+/// Kind: put a new layer on an erased chip.
+pub const FORMAT: u32 = 2;
+/// Kind: attach the layer that the chip holds.
+pub const ATTACH: u32 = 3;
+/// Kind: read a page of the layer.
+pub const READ: u32 = 4;
+/// Kind: write a page of the layer.
+pub const WRITE: u32 = 5;
+/// Kind: make everything written durable.
+pub const FLUSH: u32 = 6;
+/// Kind: read a page of the chip.
+pub const CHIP_READ: u32 = 16;
+/// Kind: program a page of the chip.
+pub const CHIP_PROGRAM: u32 = 17;
+/// Kind: copy a page inside the chip.
+pub const CHIP_COPY: u32 = 18;
+/// Kind: erase a block.
+pub const CHIP_ERASE: u32 = 19;
+/// Kind: whether a block is marked bad.
+pub const CHIP_IS_BAD: u32 = 20;
+/// Kind: mark a block bad.
+pub const CHIP_MARK_BAD: u32 = 21;
+/// Kind: wait until everything issued is durable.
+pub const CHIP_SYNC: u32 = 22;
+/// Kind: the next operation waits for all before it.
+pub const CHIP_FENCE: u32 = 23;
+/// Kind: the chip's clock.
+pub const CHIP_TIME: u32 = 24;
+/// Kind: spend virtual time.
+pub const CHIP_ADVANCE: u32 = 25;
+
+/// Status: the call did what it was asked.
+pub const OK: u32 = 0;
+/// Status: a value that the call does not take.
+pub const ARGUMENT: u32 = 1;
+/// Status: the data of a page are lost.
+pub const LOST: u32 = 2;
+
+/// Bytes before the payload of a message.
+pub const HEAD: usize = 16;
+
+/// What calls a kind, in the words of messages.
+pub fn name(kind: u32) -> &'static str {
+    match kind {
+        FORMAT => "format",
+        ATTACH => "attach",
+        READ => "read",
+        WRITE => "write",
+        FLUSH => "flush",
+        _ => "call",
+    }
+}
+
+/// The numbers before the payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// What the message is.
+    pub kind: u32,
+    /// Its arguments.
+    pub arguments: [u32; 3],
+}
+
+impl Head {
+    /// A message of this kind.
+    pub fn new(kind: u32, arguments: [u32; 3]) -> Self {
+        Self { kind, arguments }
+    }
+
+    /// Puts the numbers before a payload.
+    pub fn put(&self, message: &mut [u8]) {
+        let numbers = [&[self.kind][..], &self.arguments].concat();
+        for (place, number) in message.chunks_exact_mut(4).zip(numbers) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+    }
+
+    /// The numbers of a message; none if it is too short for them.
+    pub fn of(message: &[u8]) -> Option<Self> {
+        let mut numbers = message.get(..HEAD)?.chunks_exact(4).map(|four| {
+            let mut bytes = [0; 4];
+            bytes.copy_from_slice(four);
+            u32::from_le_bytes(bytes)
+        });
+        let mut next = || numbers.next().unwrap_or_default();
+        let kind = next();
+        let arguments = [next(), next(), next()];
+        Some(Self { kind, arguments })
+    }
+}
+
+/// The status of a failed chip call, as `nandlab.h` numbers them.
+pub fn status(error: &MtdError) -> u32 {
+    match error {
+        MtdError::Uncorrectable(_) => LOST,
+        MtdError::ProgramFailed(_) => 3,
+        MtdError::EraseFailed(_) => 4,
+        MtdError::BadBlock(_) => 5,
+        MtdError::PowerCut => 6,
+        MtdError::OutOfRange(_) => 7,
+        MtdError::BadLength { .. } => 8,
+        MtdError::Illegal(..) => 9,
+        // A chip in memory is neither read-only nor backed by a file or a layer.
+        MtdError::ReadOnly(_) | MtdError::Backing(_) | MtdError::Below(..) => 12,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_before_a_payload_are_read_as_they_were_put() {
+        let head = Head::new(CHIP_READ, [7, 0xFFFF_FFFF, 3]);
+        let mut message = vec![9; HEAD + 1];
+        head.put(&mut message[..HEAD]);
+        assert_eq!(Head::of(&message), Some(head));
+        assert_eq!(message[HEAD], 9);
+        assert_eq!(Head::of(&message[..HEAD - 1]), None);
+    }
+}
