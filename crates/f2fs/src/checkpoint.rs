@@ -248,12 +248,13 @@ impl<D: BlockDevice> F2fs<D> {
     /// by a checkpoint.
     pub(crate) fn sync_inode(&mut self, ino: u32, what: Sync) -> Result<(), F2fsError> {
         let lean = what == Sync::Data;
-        let wrote = self.write_pages_of(ino, lean)?;
+        self.write_pages_of(ino, lean)?;
         let nodes = self.dirty_nodes(ino, lean);
         if self.needs_whole(ino)? {
             return self.take_checkpoint(false);
         }
-        if wrote && self.options.ordered {
+        // Contents that went before this call may wait in the device, too.
+        if self.options.ordered && !nodes.is_empty() {
             self.disk.flush()?;
         }
         for nid in &nodes {
