@@ -38,6 +38,9 @@ pub struct CrashReport {
     pub recovery: Option<Recovery>,
     /// States in which something was wrong, and the run itself if it was.
     pub violations_total: u64,
+    /// States looked at until the first of them, with that one; none without a violation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub states_to_first: Option<u64>,
     /// The first of them.
     pub violations: Vec<Violation>,
     /// The first one, shrunk.
@@ -111,6 +114,8 @@ pub(crate) struct Tally {
     pub size: Size,
     /// Distinct states.
     pub distinct: u64,
+    /// Distinct states until the first violation.
+    first: Option<u64>,
     recoveries: Vec<Nanos>,
     slowest: Option<(Nanos, Id)>,
     pub total: u64,
@@ -126,6 +131,7 @@ impl Tally {
             states: [0; 2],
             size: Size::default(),
             distinct: 0,
+            first: None,
             recoveries: Vec::new(),
             slowest: None,
             total: 0,
@@ -149,6 +155,7 @@ impl Tally {
 
     pub fn violation(&mut self, kind: Kind, tell: impl FnOnce() -> Violation) {
         self.total += 1;
+        self.first.get_or_insert(self.distinct);
         if self.listed.len() < self.limit && self.hunted.is_none_or(|hunted| hunted == kind) {
             self.listed.push(tell());
         }
@@ -181,6 +188,8 @@ impl Tally {
         self.size.cut_points += later.size.cut_points;
         self.states[0] += later.states[0];
         self.states[1] += later.states[1];
+        let first = later.first.map(|first| self.distinct + first);
+        self.first = self.first.or(first);
         self.distinct += later.distinct;
         self.recoveries.extend(later.recoveries);
         if let Some((time, id)) = later.slowest
@@ -240,6 +249,7 @@ impl CrashReport {
             distinct_states: tally.distinct,
             recovery: distribution(tally.recoveries, tally.slowest),
             violations_total: tally.total,
+            states_to_first: tally.first,
             violations: tally.listed,
             smallest,
         }

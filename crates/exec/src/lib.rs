@@ -11,8 +11,8 @@
 //!
 //! *Knows nothing of* what the program does with the chip.
 //!
-//! *Power loss.* The chip lies here, and the program reaches it through messages only. Whoever drops
-//! the layer takes the power from the program: its socket closes, and it ends.
+//! *Power loss.* The chip lies here, and the program reaches it through messages only. Dropping the
+//! layer takes the power from the program: its socket closes, and it ends.
 
 #![forbid(unsafe_code)]
 

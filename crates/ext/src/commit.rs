@@ -2,7 +2,7 @@
 //! a journal see `journaled`.
 
 use crate::{
-    Ext, ExtError,
+    Ext, ExtError, SeededBug,
     cache::{Class, Owner},
     format::{le32, put32, sb},
     node::Life,
@@ -16,7 +16,8 @@ impl<D: BlockDevice> Ext<D> {
     pub(crate) fn sync_inode(&mut self, number: u32, what: Sync) -> Result<(), ExtError> {
         let contents = self.store.cache.of(Owner::File(number));
         self.store.write(&contents)?;
-        if what == Sync::All || self.changed.contains(&number) {
+        let commits = what == Sync::All || self.changed.contains(&number);
+        if commits && !self.has_bug(SeededBug::FsyncContents) {
             return self.commit();
         }
         self.store.barrier()
@@ -75,7 +76,9 @@ impl<D: BlockDevice> Ext<D> {
             return self.committed();
         }
         self.seal()?;
-        self.write_fresh_contents()?;
+        if !self.has_bug(SeededBug::ContentsLate) {
+            self.write_fresh_contents()?;
+        }
         self.write_new()?;
         self.pause()?;
         self.write_more_pointers()?;
@@ -86,6 +89,9 @@ impl<D: BlockDevice> Ext<D> {
         let fewer = self.store.cache.of(Owner::Meta(Class::Pointers));
         self.store.write(&fewer)?;
         let names = self.store.cache.of(Owner::Meta(Class::Directory));
+        if self.has_bug(SeededBug::NamesUnordered) {
+            self.order.clear();
+        }
         for group in self.order.groups(&names) {
             self.store.write(&group)?;
             self.pause()?;
@@ -116,7 +122,11 @@ impl<D: BlockDevice> Ext<D> {
         new.retain(|block| self.store.cache.is_fresh(*block));
         // Counts are only as good as a check makes them: no step is theirs alone.
         new.extend(self.store.cache.of(Owner::Meta(Class::Counts)));
-        for bitmap in self.store.cache.of(Owner::Meta(Class::Bitmap)) {
+        let first = match self.has_bug(SeededBug::BitmapsLate) {
+            true => Vec::new(),
+            false => self.store.cache.of(Owner::Meta(Class::Bitmap)),
+        };
+        for bitmap in first {
             match self.held.union(bitmap, self.store.block(bitmap)?) {
                 Some(union) => self.store.write_image(bitmap, &union)?,
                 None => new.push(bitmap),

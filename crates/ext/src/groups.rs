@@ -6,7 +6,7 @@
 //! beside their directory, directories spread. *Knows nothing of* who takes what.
 
 use crate::{
-    Ext, ExtError,
+    Ext, ExtError, SeededBug,
     cache::Class,
     format::{DESC, Layout, desc, incompat, le16, le32, put16},
     store::Store,
@@ -391,7 +391,7 @@ impl<D: BlockDevice> Ext<D> {
                 expected,
             });
         }
-        if !set {
+        if !set && self.options.seeded_bug != Some(SeededBug::ReuseEarly) {
             let before = self
                 .held
                 .before

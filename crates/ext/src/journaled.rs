@@ -5,7 +5,7 @@
 //! transaction: as with Linux's, an fsync of one file commits the changes of all. *Knows nothing
 //! of* the log: `jbd` does.
 
-use crate::{Ext, ExtError, Mode, cache::Owner, format::flags, inode::Inode};
+use crate::{Ext, ExtError, Mode, SeededBug, cache::Owner, format::flags, inode::Inode};
 use nandlab_block::BlockDevice;
 use nandlab_jbd::{Journal, JournalError};
 use nandlab_vfs::{FileType, Time};
@@ -147,7 +147,7 @@ impl<D: BlockDevice> Ext<D> {
 
     /// The contents that the mode wants on the medium before the metadata that leads to them.
     pub(crate) fn commit_through_journal(&mut self) -> Result<(), ExtError> {
-        if self.options.mode == Mode::Ordered {
+        if self.options.mode == Mode::Ordered && !self.has_bug(SeededBug::ContentsLate) {
             let contents = self.store.cache.oldest_contents(usize::MAX, Time::MAX);
             self.store.write(&contents)?;
         }

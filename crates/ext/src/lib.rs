@@ -66,6 +66,7 @@
 extern crate alloc;
 
 mod bitmap_check;
+mod bug;
 mod cache;
 mod calls;
 mod check;
@@ -114,12 +115,16 @@ mod volume;
 mod xattr;
 mod zones;
 
+#[doc(hidden)]
+pub use bug::SeededBug;
 pub use error::ExtError;
 pub use finding::{Finding, Place, Report, Totals};
 pub use format::{Layout, declared_bytes};
 pub use mkfs::{Format, FormatError, format};
 pub use mount::{Ext, Mode, Options};
 pub use nandlab_jbd::Checkpoint;
+#[doc(hidden)]
+pub use nandlab_jbd::SeededBug as SeededJournalBug;
 pub use nandlab_vfs::report::{FINDINGS_MAX, Severity};
 pub use past::Deleted;
 pub use regions::Region;

@@ -1,7 +1,7 @@
 //! A mounted volume: its parts, its options, and what every call has in common.
 
 use crate::{
-    ExtError, Layout,
+    ExtError, Layout, SeededBug,
     disk::Disk,
     format::{STATE_CLEAN, STATE_ERRORS, incompat, le16, le32, put16, put32, ro_compat, sb},
     groups::{self, Group, Held},
@@ -62,6 +62,9 @@ with_defaults! {
         /// Contents are written once or read once, and so not kept: what is read comes from the
         /// device, and what new blocks hold goes there in the call that writes it.
         pub once: bool = false,
+        /// A rule left out on purpose.
+        #[doc(hidden)]
+        pub seeded_bug: Option<SeededBug> = None,
     }
 }
 
@@ -118,7 +121,7 @@ impl<D: BlockDevice> Ext<D> {
             ext.gate
                 .remember(Call::new("mount"), ExtError::FORGOTTEN_LOG);
         }
-        if !ext.options.read_only {
+        if !ext.options.read_only && !ext.has_bug(SeededBug::OrphansForgotten) {
             match ext.end_orphans() {
                 Ok(()) => {}
                 Err(error @ ExtError::Device(BlockError::Missing { .. })) => {
@@ -189,6 +192,10 @@ impl<D: BlockDevice> Ext<D> {
     /// power cut.
     pub fn is_marked_in_use(&self) -> bool {
         !self.was_clean || self.marked
+    }
+
+    pub(crate) fn has_bug(&self, bug: SeededBug) -> bool {
+        self.options.seeded_bug == Some(bug)
     }
 
     /// What lay behind the last [`Errno::Io`], [`Errno::Unclean`] or [`Errno::ReadOnly`].

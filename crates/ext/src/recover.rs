@@ -5,7 +5,7 @@
 //! that there is nothing to recover. *Knows nothing of* the journal's format: `jbd` does.
 
 use crate::{
-    Ext, ExtError, Mode, Options,
+    Ext, ExtError, Mode, Options, SeededBug,
     disk::Disk,
     format::{STATE_ERRORS, compat, incompat, le16, le32, put16, put32, sb},
     journaled::check_size,
@@ -42,6 +42,7 @@ pub(crate) fn recover<D: BlockDevice>(device: D, options: Options) -> Result<Dis
         checkpoint,
         barriers,
         commit_interval,
+        seeded_bug,
         ..
     } = options;
     let choices = nandlab_jbd::Options {
@@ -53,6 +54,10 @@ pub(crate) fn recover<D: BlockDevice>(device: D, options: Options) -> Result<Dis
         wide: layout.incompat & incompat::WIDE != 0,
         // Linux empties the log of a volume that asks for no recovery.
         skip_recovery: !needed,
+        seeded_bug: match seeded_bug {
+            Some(SeededBug::Journal(bug)) => Some(bug),
+            _ => None,
+        },
     };
     let journal = Journal::load(probe.into_device(), map, layout.block, choices)?;
     let error = journal.error();

@@ -6,7 +6,7 @@
 //! the nodes that fsyncs wrote behind it stay whole. *Knows nothing of* what the nodes say.
 
 use crate::{
-    F2fs, F2fsError,
+    F2fs, F2fsError, SeededBug,
     disk::zeros,
     format::{
         BLOCK, SEGMENT, SIT_ENTRIES, bit, footer, inode, is_direct, le32, log, node_offset, put16,
@@ -223,12 +223,17 @@ impl<D: BlockDevice> F2fs<D> {
             self.disk.write(addr, block)?;
             addr += 1;
         }
-        self.disk.flush()?;
+        if !self.has_bug(SeededBug::PackUnfenced) {
+            self.disk.flush()?;
+        }
         self.disk.write(addr, &head)?;
         self.disk.flush()
     }
 
     fn orphan_blocks(&self) -> Vec<crate::disk::Block> {
+        if self.has_bug(SeededBug::OrphansForgotten) {
+            return Vec::new();
+        }
         let orphans: Vec<u32> = self.orphans.iter().copied().collect();
         let count = orphans.len().div_ceil(ORPHANS) as u16;
         let block = |(number, part): (usize, &[u32])| {
@@ -248,16 +253,19 @@ impl<D: BlockDevice> F2fs<D> {
     /// by a checkpoint.
     pub(crate) fn sync_inode(&mut self, ino: u32, what: Sync) -> Result<(), F2fsError> {
         let lean = what == Sync::Data;
-        let wrote = self.write_pages_of(ino, lean)?;
+        self.write_pages_of(ino, lean)?;
         let nodes = self.dirty_nodes(ino, lean);
         if self.needs_whole(ino)? {
             return self.take_checkpoint(false);
         }
-        if wrote && self.options.ordered {
+        // Contents that went before this call may wait in the device, too.
+        let waits = self.options.ordered && !self.has_bug(SeededBug::ContentsUnfenced);
+        if waits && !nodes.is_empty() {
             self.disk.flush()?;
         }
         for nid in &nodes {
-            let dentry = if *nid == ino && self.nat.fresh.contains(&ino) {
+            let is_new = self.nat.fresh.contains(&ino) && !self.has_bug(SeededBug::NameUnmarked);
+            let dentry = if *nid == ino && is_new {
                 footer::DENTRY
             } else {
                 0
@@ -265,6 +273,9 @@ impl<D: BlockDevice> F2fs<D> {
             self.write_node(*nid, footer::FSYNC | dentry)?;
         }
         self.counts.roll_forwards += u64::from(!nodes.is_empty());
+        if self.has_bug(SeededBug::FsyncUnflushed) {
+            return Ok(());
+        }
         self.disk.flush()
     }
 
@@ -303,7 +314,8 @@ impl<D: BlockDevice> F2fs<D> {
         let kind = kind(bytes);
         let links = le32(bytes, inode::LINKS);
         let parent = le32(bytes, inode::PARENT);
-        Ok(kind != Some(FileType::File) || links != 1 || self.nat.fresh.contains(&parent))
+        let lost = self.nat.fresh.contains(&parent) && !self.has_bug(SeededBug::ParentForgotten);
+        Ok(kind != Some(FileType::File) || links != 1 || lost)
     }
 
     /// When changes have waited long enough.

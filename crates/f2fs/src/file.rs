@@ -141,7 +141,7 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     /// Writes a file's dirty data for an fsync, `lean` if that is for contents only.
-    pub(crate) fn write_pages_of(&mut self, ino: u32, lean: bool) -> Result<bool, F2fsError> {
+    pub(crate) fn write_pages_of(&mut self, ino: u32, lean: bool) -> Result<(), F2fsError> {
         let dirty = self.pages.dirty((ino, 0)..=(ino, u32::MAX));
         let few = match self.options.in_place {
             InPlace::Fsync(most) => lean || dirty.len() <= most as usize,
@@ -150,8 +150,7 @@ impl<D: BlockDevice> F2fs<D> {
         let why = if few { Why::Fsync } else { Why::WriteBack };
         dirty
             .iter()
-            .try_for_each(|(ino, index)| self.write_page(*ino, *index, why))?;
-        Ok(!dirty.is_empty())
+            .try_for_each(|(ino, index)| self.write_page(*ino, *index, why))
     }
 
     /// Writes all dirty contents; of directories only if not `everything`.
@@ -345,7 +344,8 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(())
     }
 
-    /// Contents leave the inode for a block of their own.
+    /// Contents leave the inode for a block of their own. The block goes at once: a checkpoint takes
+    /// the inode without them, and leaves dirty blocks in memory.
     pub(crate) fn move_out(&mut self, ino: u32) -> Result<(), F2fsError> {
         let shape = self.shape(ino)?;
         let size = self.size(ino)? as usize;
@@ -361,6 +361,7 @@ impl<D: BlockDevice> F2fs<D> {
         bytes[at - 4..end].fill(0);
         if size > 0 {
             self.page_mut(ino, 0)?[..size].copy_from_slice(&contents);
+            self.write_page(ino, 0, Why::WriteBack)?;
         }
         Ok(())
     }

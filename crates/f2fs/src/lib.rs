@@ -38,6 +38,7 @@
 extern crate alloc;
 
 mod allocate;
+mod bug;
 mod cache;
 mod calls;
 mod check;
@@ -70,6 +71,8 @@ mod victim;
 mod volume;
 mod xattr;
 
+#[doc(hidden)]
+pub use bug::SeededBug;
 pub use error::F2fsError;
 pub use finding::{Finding, Report, Totals};
 pub use mkfs::{Format, FormatError, format};

@@ -1,7 +1,7 @@
 //! A mounted volume: its parts, its options, and what every call has in common.
 
 use crate::{
-    F2fsError, Layout,
+    F2fsError, Layout, SeededBug,
     allocate::Log,
     cache::Cache,
     clean::Cleaner,
@@ -71,6 +71,9 @@ with_defaults! {
         pub request_bytes: u64 = 4096,
         /// The most bytes of dirty contents; a call that makes it more writes the oldest half.
         pub dirty_bytes_max: u64 = 8 << 20,
+        /// A rule left out on purpose.
+        #[doc(hidden)]
+        pub seeded_bug: Option<SeededBug> = None,
     }
 }
 
@@ -172,6 +175,10 @@ impl<D: BlockDevice> F2fs<D> {
         }
     }
 
+    pub(crate) fn has_bug(&self, bug: SeededBug) -> bool {
+        self.options.seeded_bug == Some(bug)
+    }
+
     /// Takes up a volume as its last checkpoint has it.
     pub(crate) fn open(device: D, options: Options) -> Result<Self, F2fsError> {
         let mut disk = Disk::open(device)?;
@@ -179,7 +186,7 @@ impl<D: BlockDevice> F2fs<D> {
         if !options.read_only {
             layout.check_writable()?;
         }
-        let checkpoint = Checkpoint::read(&mut disk, &layout)?;
+        let checkpoint = Checkpoint::read(&mut disk, &layout, options.seeded_bug)?;
         let (journals, logs) = read_summaries(&mut disk, &layout, &checkpoint, options.read_only)?;
         let entries = read_segments(&mut disk, &layout, &checkpoint, &journals)?;
         let segments = Segments::new(&layout, entries, logs.iter().map(|log| log.state.segment));

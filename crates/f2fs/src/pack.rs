@@ -5,7 +5,7 @@
 //! checkpoints are written.
 
 use crate::{
-    F2fsError, Layout,
+    F2fsError, Layout, SeededBug,
     disk::{Block, Disk, zeros},
     format::{BLOCK, MAGIC, SEGMENT, crc, le16, le32, le64, log, put16, put32, put64},
 };
@@ -90,9 +90,13 @@ impl Checkpoint {
     }
 
     /// The newer of the two packs.
-    pub fn read<D: BlockDevice>(disk: &mut Disk<D>, layout: &Layout) -> Result<Self, F2fsError> {
-        let first = Self::read_pack(disk, layout, false)?;
-        let second = Self::read_pack(disk, layout, true)?;
+    pub fn read<D: BlockDevice>(
+        disk: &mut Disk<D>,
+        layout: &Layout,
+        bug: Option<SeededBug>,
+    ) -> Result<Self, F2fsError> {
+        let first = Self::read_pack(disk, layout, false, bug)?;
+        let second = Self::read_pack(disk, layout, true, bug)?;
         let newest = match (first, second) {
             (Some(first), Some(second)) => Some(if second.version > first.version {
                 second
@@ -114,7 +118,7 @@ impl Checkpoint {
         layout: &Layout,
     ) -> Result<Option<u32>, F2fsError> {
         let first = layout.cp + if self.second { 0 } else { SEGMENT };
-        match Self::read_pack(disk, layout, !self.second) {
+        match Self::read_pack(disk, layout, !self.second, None) {
             Ok(Some(_)) => Ok(None),
             Ok(None) | Err(F2fsError::Block { .. }) => Ok(Some(first)),
             Err(error) => Err(error),
@@ -125,6 +129,7 @@ impl Checkpoint {
         disk: &mut Disk<D>,
         layout: &Layout,
         second: bool,
+        bug: Option<SeededBug>,
     ) -> Result<Option<Self>, F2fsError> {
         let start = layout.cp + if second { SEGMENT } else { 0 };
         let head = disk.read(start)?;
@@ -136,7 +141,8 @@ impl Checkpoint {
             return Ok(None);
         }
         let tail = disk.read(start + blocks - 1)?;
-        if checksum(&tail).is_none() || le64(&head, 0) != le64(&tail, 0) {
+        let is_whole = checksum(&tail).is_some() && le64(&head, 0) == le64(&tail, 0);
+        if !is_whole && bug != Some(SeededBug::FooterIgnored) {
             return Ok(None);
         }
         let mut pack = Self::parse(&head, layout, start)?;

@@ -6,7 +6,7 @@
 //! the nodes came to be written, but that each names the place of the next.
 
 use crate::{
-    F2fs, F2fsError,
+    F2fs, F2fsError, SeededBug,
     checkpoint::ORPHANS,
     format::{
         BLOCK, FIRST_NID, NEW, NODE_SLOTS, NULL, footer, inode, is_direct, is_placed, le32, le64,
@@ -67,7 +67,7 @@ impl<D: BlockDevice> F2fs<D> {
         }
         // All logs go elsewhere: where they stood may lie what was recovered, or what would be
         // needed to do it again.
-        if recovered || !chain.is_empty() {
+        if (recovered || !chain.is_empty()) && !self.has_bug(SeededBug::LogsStay) {
             (0..log::COUNT).try_for_each(|number| self.switch_log(number))?;
         }
         self.changed_since = Some(self.now);

@@ -1,7 +1,7 @@
 //! Writing dirty data to the medium, in the order that the [crate](crate#power-loss) promises.
 
 use crate::{
-    Fat, FatError,
+    Fat, FatError, SeededBug,
     cache::Owner,
     format::{Info, UNKNOWN},
     table::{Phase, copies},
@@ -51,7 +51,10 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     /// Makes one inode durable, with all metadata.
     pub(crate) fn sync_inode(&mut self, ino: Ino, what: Sync) -> Result<(), FatError> {
         let contents = self.store.cache.of(Owner::File(ino));
-        self.store.write_contents(&contents)?;
+        let is_late = self.has_bug(SeededBug::ContentsLate);
+        if !is_late {
+            self.store.write_contents(&contents)?;
+        }
         if self
             .nodes
             .get(ino)
@@ -59,7 +62,12 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         {
             self.put_node(ino)?;
         }
-        self.commit()
+        self.commit()?;
+        if is_late {
+            self.store.write_contents(&contents)?;
+            self.store.barrier()?;
+        }
+        Ok(())
     }
 
     pub(crate) fn sync_all(&mut self) -> Result<(), FatError> {
@@ -115,6 +123,14 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
                 .is_some_and(|cluster| self.table.is_new(cluster))
         };
         let (new, old): (Vec<u32>, Vec<u32>) = others.partition(new);
+        if self.has_bug(SeededBug::DirectoriesFirst) {
+            self.write_directories(&old)?;
+            self.step()?;
+        }
+        if self.has_bug(SeededBug::TableAtOnce) {
+            self.write_table(Phase::Free)?;
+            self.step()?;
+        }
         self.write_table(Phase::New)?;
         self.write_directories(&new)?;
         self.step()?;
@@ -125,7 +141,9 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         self.write_table(Phase::Cut)?;
         self.step()?;
         self.write_table(Phase::Free)?;
-        self.store.barrier()?;
+        if !self.has_bug(SeededBug::CommitUnflushed) {
+            self.store.barrier()?;
+        }
         dirty
             .iter()
             .for_each(|sector| self.store.cache.mark_clean(*sector));
@@ -135,7 +153,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     }
 
     fn step(&mut self) -> Result<(), FatError> {
-        if self.options.barriers {
+        if self.options.barriers && !self.has_bug(SeededBug::CommitUnflushed) {
             self.store.barrier()
         } else {
             Ok(())

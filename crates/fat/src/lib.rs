@@ -44,6 +44,7 @@
 
 extern crate alloc;
 
+mod bug;
 mod cache;
 mod calls;
 mod check;
@@ -68,6 +69,8 @@ mod table;
 mod time;
 mod volume;
 
+#[doc(hidden)]
+pub use bug::SeededBug;
 pub use error::FatError;
 pub use finding::{Finding, Report, Totals};
 pub use format::{Bits, Layout, declared_bytes};

@@ -1,7 +1,7 @@
 //! A mounted volume: its parts, its options, and what every call has in common.
 
 use crate::{
-    FatError, Layout,
+    FatError, Layout, SeededBug,
     format::{Info, UNKNOWN},
     node::{Node, Nodes},
     removed::Names,
@@ -40,6 +40,9 @@ with_defaults! {
         pub once: bool = false,
         /// Local time, which the medium has, minus UTC, in minutes.
         pub utc_offset_minutes: i16 = 0,
+        /// A rule left out on purpose.
+        #[doc(hidden)]
+        pub seeded_bug: Option<SeededBug> = None,
     }
 }
 
@@ -71,7 +74,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
 
     fn open(device: D, nvram: Option<N>, options: Options) -> Result<Self, FatError> {
         let mut store = Store::open(device, nvram, options.cache_bytes)?;
-        let table = Self::table(&mut store)?;
+        let mut table = Self::table(&mut store)?;
+        table.reuses_early = options.seeded_bug == Some(SeededBug::ReuseEarly);
         let nodes = Nodes::new(Node::root(store.layout.root_cluster));
         let mut fat = Self {
             store,
@@ -99,6 +103,10 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             info.and_then(|info| known(info.free)),
             info.and_then(|info| known(info.last)),
         ))
+    }
+
+    pub(crate) fn has_bug(&self, bug: SeededBug) -> bool {
+        self.options.seeded_bug == Some(bug)
     }
 
     /// Returns where the parts of the volume lie.

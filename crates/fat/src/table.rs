@@ -64,6 +64,8 @@ pub(crate) struct Table {
     /// Free clusters as far as known, and whether they were counted.
     free: Option<u32>,
     counted: bool,
+    /// See [`SeededBug::ReuseEarly`](crate::SeededBug::ReuseEarly).
+    pub reuses_early: bool,
 }
 
 impl Table {
@@ -79,6 +81,7 @@ impl Table {
             last,
             free,
             counted: false,
+            reuses_early: false,
         }
     }
 
@@ -180,7 +183,8 @@ impl Table {
         for step in 1..=clusters {
             // Both are below 2^28.
             let cluster = 2 + (self.last - 2 + step) % clusters;
-            if raw(store, cluster)? == 0 && !self.freed.contains(&cluster) {
+            let is_held = self.freed.contains(&cluster) && !self.reuses_early;
+            if raw(store, cluster)? == 0 && !is_held {
                 let end = end(&store.layout);
                 self.set(store, cluster, end)?;
                 self.last = cluster;

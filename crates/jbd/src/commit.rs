@@ -5,7 +5,7 @@
 //! Between steps the next transaction may run. *Knows nothing of* how blocks come home.
 
 use crate::{
-    Checkpoint, Journal, JournalError, State, Tid,
+    Checkpoint, Journal, JournalError, SeededBug, State, Tid,
     format::{self, Form, Sums, Tag},
     journal::Dirty,
     transaction::{Committing, Finished, Logged, Running},
@@ -236,7 +236,7 @@ impl<D: BlockDevice> Journal<D> {
     /// The commit block: what comes before it is durable first, and it itself before anything that
     /// follows.
     fn seal(&mut self) -> Result<(), JournalError> {
-        self.barrier()?;
+        self.barrier_unless(SeededBug::CommitUnfenced)?;
         let Some(committing) = &mut self.committing else {
             return Ok(());
         };
@@ -248,7 +248,7 @@ impl<D: BlockDevice> Journal<D> {
             .ok_or(JournalError::Internal("the log is full amid a commit"))?;
         self.blocks.write_log(log, &self.scratch)?;
         (self.tally.control, self.tally.commits) = (self.tally.control + 1, self.tally.commits + 1);
-        Ok(self.barrier()?)
+        Ok(self.barrier_unless(SeededBug::CommitUnflushed)?)
     }
 
     /// The end of a commit: its blocks are remapped home, or wait for a checkpoint.

@@ -5,7 +5,7 @@
 //! `remap.rs`.
 
 use crate::{
-    JournalError, Map, Recovery, Tid,
+    JournalError, Map, Recovery, SeededBug, Tid,
     blocks::Blocks,
     recover::recover,
     ring::Ring,
@@ -65,6 +65,9 @@ with_defaults! {
         pub wide: bool = false,
         /// Clean blocks that are kept in memory, at least one.
         pub clean_blocks: usize = 256,
+        /// A rule left out on purpose.
+        #[doc(hidden)]
+        pub seeded_bug: Option<SeededBug> = None,
     }
 }
 
@@ -365,7 +368,7 @@ impl<D: BlockDevice> Journal<D> {
     /// Writes the superblock; with barriers, behind all that came before and ahead of all that
     /// follows.
     pub(crate) fn write_superblock(&mut self) -> Result<(), BlockError> {
-        self.barrier()?;
+        self.barrier_unless(SeededBug::TailUnfenced)?;
         self.blocks.write_log(0, self.sb.bytes())?;
         self.tally.superblocks += 1;
         self.sb_changed = false;
@@ -378,6 +381,14 @@ impl<D: BlockDevice> Journal<D> {
         }
         self.unflushed = false;
         self.blocks.flush()
+    }
+
+    /// A barrier that a seeded bug leaves out.
+    pub(crate) fn barrier_unless(&mut self, bug: SeededBug) -> Result<(), BlockError> {
+        match self.options.seeded_bug == Some(bug) {
+            true => self.blocks.submit(),
+            false => self.barrier(),
+        }
     }
 
     /// Blocks of the log that a transaction of so many credits may take: each credit one copy or

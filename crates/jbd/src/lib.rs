@@ -61,6 +61,7 @@
 extern crate alloc;
 
 mod blocks;
+mod bug;
 mod checkpoint;
 mod commit;
 mod error;
@@ -75,6 +76,8 @@ mod sum;
 mod superblock;
 mod transaction;
 
+#[doc(hidden)]
+pub use bug::SeededBug;
 pub use error::JournalError;
 pub use format::{MAGIC, Tid};
 pub use journal::{

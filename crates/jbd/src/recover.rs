@@ -7,7 +7,7 @@
 //! of* running transactions.
 
 use crate::{
-    Checkpoint, JournalError, Options, Tid,
+    Checkpoint, JournalError, Options, SeededBug, Tid,
     blocks::Blocks,
     format::{self, Sums, kind},
     ring::Ring,
@@ -74,7 +74,8 @@ pub(crate) fn recover<D: BlockDevice>(
     if sb.start() == 0 {
         return Ok(Recovery::default());
     }
-    let end = walk(blocks, sb, None, |_, _| Ok(()))?;
+    let bug = options.seeded_bug;
+    let end = walk(blocks, sb, None, bug, |_, _| Ok(()))?;
     check_fast(blocks, sb, end)?;
     if options.skip_recovery {
         sb.set_log(0, end.tid.next());
@@ -90,15 +91,20 @@ pub(crate) fn recover<D: BlockDevice>(
         transactions: end.tid.0.wrapping_sub(sb.sequence().0),
         ..Recovery::default()
     };
-    let revoked = revokes(blocks, sb, end)?;
-    let versions = versions(blocks, sb, end, &revoked, &mut found)?;
+    let revoked = match bug {
+        Some(SeededBug::RevokesIgnored) => BTreeMap::new(),
+        _ => revokes(blocks, sb, end, bug)?,
+    };
+    let versions = versions(blocks, sb, end, bug, &revoked, &mut found)?;
     check_copies(blocks, sb, &versions)?;
     // One number is left out, as Linux does: whatever stands in the log is then older than what
     // comes.
     sb.set_log(0, end.tid.next());
     if !(remap && end.has_space && remap_home(blocks, sb, &versions, end.log, &mut found)?) {
-        copy_home(blocks, &versions, |_| true, &mut found.copied)?;
-        blocks.flush()?;
+        copy_home(blocks, &versions, bug, |_| true, &mut found.copied)?;
+        if bug != Some(SeededBug::RecoveryUnfenced) {
+            blocks.flush()?;
+        }
         blocks.write_log(0, sb.bytes())?;
         blocks.flush()?;
     }
@@ -111,6 +117,7 @@ fn walk<D: BlockDevice>(
     blocks: &mut Blocks<D>,
     sb: &Superblock,
     until: Option<Tid>,
+    bug: Option<SeededBug>,
     mut meet: impl FnMut(Tid, Met<'_>) -> Result<(), JournalError>,
 ) -> Result<End, JournalError> {
     let ring = Ring::new(sb.first(), sb.end());
@@ -132,7 +139,7 @@ fn walk<D: BlockDevice>(
         let Some((kind, found)) = format::header(&bytes) else {
             break;
         };
-        if found != tid {
+        if found != tid && bug != Some(SeededBug::StaleCounts) {
             break;
         }
         let next = ring.next(log);
@@ -197,10 +204,11 @@ fn revokes<D: BlockDevice>(
     blocks: &mut Blocks<D>,
     sb: &Superblock,
     end: End,
+    bug: Option<SeededBug>,
 ) -> Result<BTreeMap<u64, Tid>, JournalError> {
     let mut revoked = BTreeMap::new();
     let form = sb.form();
-    walk(blocks, sb, Some(end.tid), |tid, met| {
+    walk(blocks, sb, Some(end.tid), bug, |tid, met| {
         if let Met::Revokes { bytes, log } = met {
             // The walk goes forward, so a later entry is a later transaction.
             revoked.extend(form.revoked(bytes, log)?.map(|home| (home, tid)));
@@ -215,6 +223,7 @@ fn versions<D: BlockDevice>(
     blocks: &mut Blocks<D>,
     sb: &Superblock,
     end: End,
+    bug: Option<SeededBug>,
     revoked: &BTreeMap<u64, Tid>,
     found: &mut Recovery,
 ) -> Result<BTreeMap<u64, Version>, JournalError> {
@@ -223,7 +232,8 @@ fn versions<D: BlockDevice>(
     let count = blocks.count();
     let map = blocks.map().clone();
     let mut versions = BTreeMap::new();
-    walk(blocks, sb, Some(end.tid), |tid, met| {
+    let until = (bug != Some(SeededBug::UnfinishedCounts)).then_some(end.tid);
+    walk(blocks, sb, until, bug, |tid, met| {
         let Met::Descriptor {
             bytes,
             log: descriptor,
@@ -247,19 +257,19 @@ fn versions<D: BlockDevice>(
                 .is_some_and(|revoke| !revoke.is_before(tid))
             {
                 found.revoked += 1;
-            } else if versions
-                .insert(
-                    home,
-                    Version {
-                        log,
-                        escaped: tag.escaped,
-                        tid,
-                        sum: tag.sum,
-                    },
-                )
-                .is_some()
-            {
+            } else if let Some(older) = versions.insert(
+                home,
+                Version {
+                    log,
+                    escaped: tag.escaped,
+                    tid,
+                    sum: tag.sum,
+                },
+            ) {
                 found.superseded += 1;
+                if bug == Some(SeededBug::OldestWins) {
+                    versions.insert(home, older);
+                }
             }
             log = ring.next(log);
         }
@@ -310,13 +320,14 @@ fn check_fast<D: BlockDevice>(
 fn copy_home<D: BlockDevice>(
     blocks: &mut Blocks<D>,
     versions: &BTreeMap<u64, Version>,
+    bug: Option<SeededBug>,
     choose: impl Fn(&Version) -> bool,
     copied: &mut u32,
 ) -> Result<(), JournalError> {
     let mut data = vec![0; blocks.size() as usize];
     for (home, version) in versions.iter().filter(|(_, version)| choose(version)) {
         blocks.read_log(version.log, &mut data)?;
-        if version.escaped {
+        if version.escaped && bug != Some(SeededBug::EscapeForgotten) {
             format::put(&mut data, 0, format::MAGIC);
         }
         blocks.write(*home, &data)?;
@@ -347,7 +358,13 @@ fn remap_home<D: BlockDevice>(
     }
     moves.push((blocks.map().home(spare), blocks.map().home(0)));
     let mut copied = 0;
-    copy_home(blocks, versions, |version| version.escaped, &mut copied)?;
+    copy_home(
+        blocks,
+        versions,
+        None,
+        |version| version.escaped,
+        &mut copied,
+    )?;
     blocks.write_log(spare, sb.bytes())?;
     blocks.flush()?;
     match blocks.remap(moves.iter().copied()) {

@@ -1,7 +1,7 @@
 //! The calls of [`FileSystem`], each checked here and carried out elsewhere.
 
 use crate::{
-    Jffs2, Jffs2Error,
+    Jffs2, Jffs2Error, SeededBug,
     format::{NAME_MAX, PAGE},
     inode::{Inode, ROOT, owner, seconds},
     room::For,
@@ -177,6 +177,11 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     fn sync_inode(&mut self, _: u32, _: Sync) -> Result<(), Jffs2Error> {
+        match self.options.seeded_bug {
+            Some(SeededBug::BufferKept) => return Ok(self.flash.sync()?),
+            Some(SeededBug::FsyncUnsynced) => return self.flush(),
+            _ => {}
+        }
         self.make_all_durable(self.options.sync_collects)
     }
 

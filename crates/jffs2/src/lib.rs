@@ -27,6 +27,7 @@
 extern crate alloc;
 
 mod broken;
+mod bug;
 mod build;
 mod calls;
 mod check;
@@ -58,6 +59,8 @@ mod work;
 mod write;
 mod xattr;
 
+#[doc(hidden)]
+pub use bug::SeededBug;
 pub use check::{Report, Totals};
 pub use compress::{Choice, Compression, Packer, Undecodable};
 pub use contents::Contents;

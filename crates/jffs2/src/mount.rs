@@ -1,7 +1,7 @@
 //! A mounted medium: its parts, its options, and what every call has in common.
 
 use crate::{
-    Compression, Endian, Jffs2Error, Medium, PAGE, Report, Work,
+    Compression, Endian, Jffs2Error, Medium, PAGE, Report, SeededBug, Work,
     compress::Packer,
     flash::Flash,
     inode::{Inode, Known},
@@ -58,6 +58,9 @@ with_defaults! {
         /// Decides which block is collected next, and which erased block rests: Linux takes its
         /// clock.
         pub seed: u64 = 0,
+        /// A rule left out on purpose.
+        #[doc(hidden)]
+        pub seeded_bug: Option<SeededBug> = None,
     }
 }
 
@@ -164,6 +167,10 @@ impl<M: Mtd> Jffs2<M> {
             }
         }
         Self::over(flash, space, Found::nothing(), options)
+    }
+
+    pub(crate) fn has_bug(&self, bug: SeededBug) -> bool {
+        self.options.seeded_bug == Some(bug)
     }
 
     /// Erases what was not needed.

@@ -5,7 +5,7 @@
 //! Source: fs/jffs2/dir.c.
 
 use crate::{
-    Jffs2, Jffs2Error,
+    Jffs2, Jffs2Error, SeededBug,
     format::NAME_MAX,
     inode::{Dent, Inode, ROOT, device_data, owner, seconds},
     room::For,
@@ -228,6 +228,9 @@ impl<M: Mtd> Jffs2<M> {
         }
         if let Some(target) = &target {
             self.check_replace(from.0, is_directory, target.ino)?;
+        }
+        if self.has_bug(SeededBug::OldNameFirst) {
+            self.write_name(from.0, from.1, 0, 0, For::Deletion)?;
         }
         self.write_name(to.0, to.1, moved.ino, moved.kind, For::Write)?;
         if let Some(known) = self.known.get_mut(&moved.ino).filter(|_| is_directory) {

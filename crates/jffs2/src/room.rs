@@ -6,7 +6,7 @@
 //! of* what nodes mean. Source: fs/jffs2/nodemgmt.c, erase.c, wbuf.c.
 
 use crate::{
-    Jffs2, Jffs2Error, Medium,
+    Jffs2, Jffs2Error, Medium, SeededBug,
     flash::Append,
     format::{HEAD, pad},
     inode::ROOT,
@@ -483,7 +483,8 @@ impl<M: Mtd> Jffs2<M> {
     /// A node does not count any more.
     pub(crate) fn obsolete(&mut self, at: u32) -> Result<(), Jffs2Error> {
         let erase_at_once = self.throw() != 0;
-        let waiting = self.flash.waiting() > 0 || self.recovering > 0;
+        let waiting = (self.flash.waiting() > 0 || self.recovering > 0)
+            && !self.has_bug(SeededBug::EraseEarly);
         let Some(node) = self.space.obsolete(at, waiting, erase_at_once) else {
             return Ok(());
         };

@@ -5,7 +5,7 @@
 //! trees. Source: fs/jffs2/scan.c, summary.c.
 
 use crate::{
-    Jffs2Error, LostNode, Options,
+    Jffs2Error, LostNode, Options, SeededBug,
     broken::Broken,
     flash::{Flash, Medium},
     format::{
@@ -136,13 +136,16 @@ pub(crate) fn scan<M: Mtd>(
     let mut bytes = vec![0; flash.block_bytes() as usize];
     for block in 0..flash.blocks() {
         found.current.reset();
-        let resume = options.resume || !flash.is_buffered();
+        let bug = options.seeded_bug;
+        let resume =
+            options.resume || !flash.is_buffered() || bug == Some(SeededBug::TornPageReused);
         let mut scanner = Scanner {
             flash,
             space,
             found: &mut found,
             block,
             resume,
+            trusts_erased: bug == Some(SeededBug::MarkerIgnored),
             garbage_end: 0,
         };
         let class = scanner.block(&mut bytes, options.summary)?;
@@ -151,7 +154,9 @@ pub(crate) fn scan<M: Mtd>(
     if let Some(next) = space.next {
         found.lost.resumed = Some(space.end_of(next));
         space.dirt_to_waste(next, space.block(next).sizes.dirty);
-        align(flash, space, next);
+        if options.seeded_bug != Some(SeededBug::TornPageReused) {
+            align(flash, space, next);
+        }
     }
     for list in [List::Clean, List::VeryDirty, List::Dirty, List::Free] {
         space.rotate(list, found.versions);
@@ -211,6 +216,8 @@ struct Scanner<'a, M> {
     found: &'a mut Found,
     block: u32,
     resume: bool,
+    /// See [`SeededBug::MarkerIgnored`].
+    trusts_erased: bool,
     /// Where the last bytes that are no node end in the block.
     garbage_end: u32,
 }
@@ -235,6 +242,7 @@ impl<M: Mtd> Scanner<'_, M> {
         self.flash.read(self.start(), &mut bytes[..first])?;
         if bytes[..first].iter().all(|byte| *byte == 0xFF) {
             return Ok(match (self.flash.medium, marker) {
+                _ if self.trusts_erased => Class::Free,
                 (Medium::Unmarked, _) | (Medium::Nand, Some(true)) => Class::Free,
                 (Medium::Nand, None) => Class::AllDirty,
                 _ => Class::Empty,

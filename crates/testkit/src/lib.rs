@@ -5,6 +5,7 @@
 //!
 //! *Knows nothing of* any format: a test passes the file system, its mount function and its tools.
 //!
+//! - [`bugs`]: the seeded bugs that the book lists
 //! - [`chip`]: small chips whose shape varies with a seed
 //! - [`cuts`]: power cuts between the writes of a disk, and what each must leave
 //! - [`disk`]: RAM disks, files of them, damage to them
@@ -14,12 +15,14 @@
 //! - [`kernel`]: the real kernel and ours on the same volumes
 //! - [`manifest`]: our trees in the form in which the kernel lists its trees
 //! - [`model`]: random calls beside the reference file system, with remounts
+//! - [`open`]: a program that keeps every file open
 //! - [`scrambled`]: a disk that reorders its writes
 //! - [`tools`]: programs of the host
 //! - [`xattrs`]: extended attributes of a tree
 
 #![forbid(unsafe_code)]
 
+pub mod bugs;
 pub mod chip;
 pub mod cuts;
 pub mod disk;
@@ -29,6 +32,7 @@ pub mod hostile;
 pub mod kernel;
 pub mod manifest;
 pub mod model;
+pub mod open;
 pub mod scrambled;
 pub mod tools;
 pub mod xattrs;

@@ -13,6 +13,8 @@ const HELD: usize = 48;
 pub enum Manner {
     /// A flush writes everything.
     Honest,
+    /// The same, and the disk writes each request whole.
+    WholeRequests,
     /// A flush writes nothing, except while the layer is formatted.
     IgnoresFlushes,
     /// A remap is done sector by sector.
@@ -81,8 +83,11 @@ impl<D: BlockDevice> BlockDevice for Scrambler<D> {
         self.inner.read(lba, buf)?;
         let sector = self.geometry().sector as usize;
         for (at, bytes) in (lba.0..).zip(buf.chunks_mut(sector)) {
-            if let Some((_, held)) = self.held.iter().find(|(lba, _)| *lba == at) {
-                bytes.copy_from_slice(held);
+            for (first, held) in &self.held {
+                let from = at.wrapping_sub(*first).saturating_mul(sector as u64) as usize;
+                if let Some(held) = held.get(from..).and_then(|held| held.get(..sector)) {
+                    bytes.copy_from_slice(held);
+                }
             }
         }
         Ok(())
@@ -91,6 +96,19 @@ impl<D: BlockDevice> BlockDevice for Scrambler<D> {
     fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError> {
         self.geometry().check(lba, data.len())?;
         let sector = self.geometry().sector as usize;
+        if self.manner == Manner::WholeRequests {
+            self.held
+                .retain(|(at, held)| (*at, held.len()) != (lba.0, data.len()));
+            let end = lba.0 + (data.len() / sector) as u64;
+            let overlaps = |(at, held): &(u64, Vec<u8>)| {
+                *at < end && lba.0 < *at + (held.len() / sector) as u64
+            };
+            if self.held.iter().any(overlaps) {
+                self.drain(0)?;
+            }
+            self.held.push((lba.0, data.to_vec()));
+            return self.drain(HELD);
+        }
         for (at, bytes) in (lba.0..).zip(data.chunks(sector)) {
             self.held.retain(|(lba, _)| *lba != at);
             self.held.push((at, bytes.to_vec()));

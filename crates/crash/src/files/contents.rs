@@ -43,7 +43,10 @@ impl Versions<'_> {
                     && (bytes[shared..].iter().all(|byte| *byte == 0)
                         || self.of.iter().flatten().any(is_left))
             };
-            let waits = || self.shape.late && bytes.iter().all(|byte| *byte == 0);
+            let waits = || {
+                let is_zero = bytes.iter().all(|byte| *byte == 0);
+                self.shape.late && is_zero && !self.is_settled(at, bytes.len())
+            };
             if !self.of.iter().flatten().any(is_of) && !waits() {
                 return Err(format!(
                     "bytes {at} to {} are of no version allowed: {}",
@@ -53,6 +56,16 @@ impl Versions<'_> {
             }
         }
         Ok(())
+    }
+
+    /// No version since the last fsync changes these bytes.
+    fn is_settled(&self, at: usize, len: usize) -> bool {
+        let part = |version: &Option<&'_ [u8]>| {
+            let part = version.and_then(|bytes| bytes.get(at..at + len));
+            part.map(<[u8]>::to_vec)
+        };
+        let first = self.of.first().and_then(part);
+        first.is_some() && self.of.iter().all(|version| part(version) == first)
     }
 
     /// The length is that of one of the versions.
@@ -157,6 +170,19 @@ mod tests {
         ] {
             assert_eq!(both.old_or_new(found).is_ok(), allowed, "{found:?}");
         }
+    }
+
+    #[test]
+    fn zeros_take_the_place_of_late_bytes_only() {
+        let late = Versions {
+            of: vec![Some(b"aaaabbbb"), Some(b"aaaacccc")],
+            shape: Shape {
+                late: true,
+                ..SHAPE
+            },
+        };
+        assert!(late.old_or_new(b"aaaa\0\0\0\0").is_ok());
+        assert!(late.old_or_new(b"\0\0\0\0bbbb").is_err());
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 mod judged;
 mod rounds;
-mod volumes;
+pub mod volumes;
 
 use judged::Judged;
 use nandlab_block::BlockDevice;

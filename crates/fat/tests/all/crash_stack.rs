@@ -9,7 +9,7 @@ use nandlab_nand::preset;
 use nandlab_testkit::scrambled::{Manner, Scrambled};
 
 /// 4 MiB in pages of 512 B.
-fn stack<L>(wrap: impl FnOnce(PageOptions) -> L) -> Files<L, FatVolume> {
+pub fn stack<L>(wrap: impl FnOnce(PageOptions) -> L) -> Files<L, FatVolume> {
     let mut chip = preset::find("nandsim-jftl").unwrap().spec();
     chip.geometry.blocks = 256;
     let layer = PageOptions {

@@ -1,5 +1,6 @@
 //! The integration tests, in one program so that they link once.
 
+mod bugs;
 mod common;
 mod crash;
 mod crash_stack;

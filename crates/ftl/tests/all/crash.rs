@@ -11,6 +11,7 @@ use nandlab_ftl::page::{Collection, PageFtl, PageOptions, SeededBug};
 use nandlab_ftl::{Cause, Ftl};
 use nandlab_mtd::{Geometry, Layer, LayerError, Mtd, Page};
 use nandlab_nand::{Chip, ChipSpec, Contents, PageOrder, Reliability, Rules, Timing};
+use nandlab_testkit::bugs::assert_row;
 use nandlab_workload::pattern::{Amount, Order};
 use nandlab_workload::{Pattern, Spec};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -179,7 +180,16 @@ fn collection_in_steps_survives_every_cut_on_four_dies() {
 /// The explorer finds the bug; its name makes the same state again; the smallest case is smaller,
 /// and its name makes it again, too.
 fn bites(bug: SeededBug, dies: u32, requests: u64, flush_every: u64, discards: f64) -> CrashReport {
-    bites_in(&layer(dies, Some(bug)), requests, flush_every, discards)
+    let subject = layer(dies, Some(bug));
+    let report = bites_in(&subject, requests, flush_every, discards);
+    let states = report.states_to_first.unwrap_or(0);
+    let smallest = report
+        .smallest
+        .as_ref()
+        .map_or(0, |smallest| smallest.host_ops.len());
+    let smallest = format!("{smallest} of {}", report.host_ops);
+    assert_row("FTL, pages", bug, states, &smallest);
+    report
 }
 
 fn bites_in(

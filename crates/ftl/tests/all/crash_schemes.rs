@@ -6,7 +6,9 @@
 //! tests the weaker one that it makes.
 
 use nandlab_block::BlockDevice;
-use nandlab_crash::{CrashReport, Disk, DiskOp, Plan, SecondLevel, explore, operations};
+use nandlab_crash::{
+    CrashReport, Disk, DiskOp, Plan, SecondLevel, assert_found, explore, operations,
+};
 use nandlab_ftl::logblock::{
     FirstWrite, LogBlockOptions, LogVictim, Mismatch, OwnerMerge, PageOrder, Pending, Scheme,
     SeededBug,
@@ -15,6 +17,7 @@ use nandlab_ftl::nftl::{Allocation, ChainVictim, NftlOptions, Ordering};
 use nandlab_ftl::page::PageOptions;
 use nandlab_mtd::Layer;
 use nandlab_nand::{Chip, preset};
+use nandlab_testkit::bugs::assert_row;
 use nandlab_workload::pattern::{Amount, Order};
 use nandlab_workload::{Pattern, Spec};
 
@@ -172,26 +175,36 @@ fn linuxs_order_of_operations_in_nftl_loses_data() {
 }
 
 #[test]
-fn a_rule_left_out_of_a_log_block_layer_is_missed() {
-    for (options, bug) in [
-        (
-            logs(LogBlockOptions::bast(), 4),
-            SeededBug::FlushWithoutSync,
-        ),
-        (
-            logs(LogBlockOptions::sast(4, 2), 6),
-            SeededBug::IgnoreSequence,
-        ),
-        (logs(LogBlockOptions::fast(), 5), SeededBug::ReuseOpenBlock),
+fn a_rule_left_out_of_a_log_block_layer_is_found() {
+    use SeededBug::*;
+    let bast = || logs(LogBlockOptions::bast(), 4);
+    let sast = || logs(LogBlockOptions::sast(4, 2), 6);
+    let fast = || logs(LogBlockOptions::fast(), 5);
+    for (name, options, bug) in [
+        ("FTL, BAST", bast(), FlushWithoutSync),
+        ("FTL, BAST", bast(), ReuseOpenBlock),
+        ("FTL, SAST", sast(), FlushWithoutSync),
+        ("FTL, SAST", sast(), IgnoreSequence),
+        ("FTL, FAST", fast(), IgnoreSequence),
+        ("FTL, FAST", fast(), ReuseOpenBlock),
     ] {
-        let layer = LogBlockOptions {
+        let disk = disk(LogBlockOptions {
             seeded_bug: Some(bug),
             ..options
+        });
+        let plan = Plan {
+            words: 3,
+            second: SecondLevel::Off,
+            shrink_states: 1_000,
+            listed: 1,
+            ..Plan::default()
         };
-        let report = explored(layer.clone(), SecondLevel::Every(60));
-        assert!(
-            report.violations_total > 0,
-            "{bug:?} was not caught in {layer:?}"
-        );
+        let report = assert_found(&disk, &workload(&disk), &plan);
+        let states = report.states_to_first.unwrap_or(0);
+        let smallest = report
+            .smallest
+            .map_or(0, |smallest| smallest.host_ops.len());
+        let smallest = format!("{smallest} of {}", report.host_ops);
+        assert_row(name, bug, states, &smallest);
     }
 }

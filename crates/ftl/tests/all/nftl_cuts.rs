@@ -8,6 +8,7 @@ use nandlab_ftl::nftl::{ChainVictim, Nftl, NftlOptions, SeededBug};
 use nandlab_mtd::Geometry;
 use nandlab_nand::{Chip, ChipSpec, CrashStates, LoggedOp, preset};
 use nandlab_sim::{Nanos, rng};
+use nandlab_testkit::bugs::{NOT_SHRUNK, assert_row};
 use rand::{Rng as _, RngExt as _};
 
 type Device = Nftl<Chip>;
@@ -115,9 +116,9 @@ fn stamps(device: &mut Device) -> Vec<u8> {
         .collect()
 }
 
-/// Every state of one run; gives the number of states looked at, or a description of the first that
-/// is wrong.
-fn explore(seed: u64, bug: Option<SeededBug>, ops: u32) -> Result<u32, String> {
+/// Looks at every state of one run and counts them. Fails with a description of the first state
+/// that is wrong.
+fn explore(seed: u64, bug: Option<SeededBug>, ops: u32, count: &mut u32) -> Result<(), String> {
     let options = options(seed, bug);
     let (base, log, done) = run(seed, &options, ops);
     let mut times: Vec<Nanos> = log
@@ -128,9 +129,9 @@ fn explore(seed: u64, bug: Option<SeededBug>, ops: u32) -> Result<u32, String> {
     times.dedup();
     let mut states = CrashStates::new(base, &log);
     let mut random = rng(seed, "nftl cut words");
-    let mut count = 0;
     for t in times {
         for word in [random.next_u64(), random.next_u64()] {
+            *count += 1;
             let mut chip = states.at(t, word).unwrap();
             if word % 4 == 0 {
                 chip = cut_attach(chip, &options, word);
@@ -148,10 +149,9 @@ fn explore(seed: u64, bug: Option<SeededBug>, ops: u32) -> Result<u32, String> {
             if word % 16 < 4 {
                 work_goes_on(device, &options, seen);
             }
-            count += 1;
         }
     }
-    Ok(count)
+    Ok(())
 }
 
 /// The chip after a cut somewhere in an attach.
@@ -192,7 +192,8 @@ fn work_goes_on(mut device: Device, options: &NftlOptions, mut seen: Vec<u8>) {
 
 #[test]
 fn every_cut_is_survived() {
-    let states: u32 = (0..6).map(|seed| explore(seed, None, 120).unwrap()).sum();
+    let mut states = 0;
+    (0..6).for_each(|seed| explore(seed, None, 120, &mut states).unwrap());
     eprintln!("{states} states");
     assert!(states > 10_000, "{states}");
 }
@@ -208,8 +209,10 @@ fn every_seeded_bug_is_caught() {
         KeepLonger,
         FlushWithoutSync,
     ] {
-        let caught = (0..12).find_map(|seed| explore(seed, Some(bug), 120).err());
+        let mut states = 0;
+        let caught = (0..12).find_map(|seed| explore(seed, Some(bug), 120, &mut states).err());
         eprintln!("{bug:?}: {caught:?}");
         assert!(caught.is_some(), "{bug:?} was not caught");
+        assert_row("NFTL", bug, states.into(), NOT_SHRUNK);
     }
 }

@@ -9,7 +9,9 @@ use nandlab_ftl::{Cause, Ftl};
 use nandlab_mtd::{Fault, FaultInjector, Geometry};
 use nandlab_nand::{Chip, ChipSpec, CrashStates, LoggedOp, Reliability};
 use nandlab_sim::{Nanos, Rng, Schedule, mix, rng};
+use nandlab_testkit::bugs::{NOT_SHRUNK, assert_row};
 use rand::{Rng as _, RngExt as _};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -168,6 +170,19 @@ fn run(seed: u64, options: &PageOptions, ops: usize, fault: Option<Fault>) -> Ru
 /// Looks at every state that a cut of one run at certain times can leave, twice for each moment;
 /// gives their number.
 fn explore(seed: u64, options: &PageOptions, run: Run, within: Range<Nanos>) -> u32 {
+    let count = Cell::new(0);
+    explore_counted(seed, options, run, within, &count);
+    count.get()
+}
+
+/// The same, where a count outlives a panic.
+fn explore_counted(
+    seed: u64,
+    options: &PageOptions,
+    run: Run,
+    within: Range<Nanos>,
+    count: &Cell<u32>,
+) {
     let Run {
         base,
         log,
@@ -184,7 +199,6 @@ fn explore(seed: u64, options: &PageOptions, run: Run, within: Range<Nanos>) -> 
     times.dedup();
     let mut states = CrashStates::new(base, &log);
     let mut random = rng(seed, "remap cut words");
-    let mut count = 0;
     let mut ended = 0;
     for t in times {
         while let Some((_, op)) = done.get(ended).filter(|(end, _)| *end <= t) {
@@ -197,6 +211,7 @@ fn explore(seed: u64, options: &PageOptions, run: Run, within: Range<Nanos>) -> 
             model.begin(op);
         }
         for word in [random.next_u64(), random.next_u64()] {
+            count.set(count.get() + 1);
             let mut model = model.clone();
             let mut chip = states.at(t, word).unwrap();
             if word % 8 == 0 {
@@ -210,10 +225,8 @@ fn explore(seed: u64, options: &PageOptions, run: Run, within: Range<Nanos>) -> 
             if word % 16 < 3 {
                 work_goes_on(device, options, &mut model, word);
             }
-            count += 1;
         }
     }
-    count
 }
 
 /// The chip after a cut, an attach, and another cut in the remaps that follow, which only move what
@@ -314,16 +327,18 @@ fn every_seeded_bug_is_caught() {
         RecordsLast,
         RemapWithoutSync,
     ] {
+        let states = Cell::new(0);
         let caught = (0..12).find(|&seed| {
             let options = options(seed, Some(bug));
             // Without a cut no bug shows.
             let run = run(seed, &options, OPS, None);
             catch_unwind(AssertUnwindSafe(|| {
-                explore(seed, &options, run, 0..Nanos::MAX)
+                explore_counted(seed, &options, run, 0..Nanos::MAX, &states);
             }))
             .is_err()
         });
         eprintln!("{bug:?}: {caught:?}");
         assert!(caught.is_some(), "{bug:?} was not caught");
+        assert_row("FTL, remap", bug, states.get().into(), NOT_SHRUNK);
     }
 }

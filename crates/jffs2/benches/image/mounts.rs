@@ -41,6 +41,7 @@ const READ_ONLY: Options = Options {
     inodes_kept: 1024,
     seed: 0,
     end: None,
+    seeded_bug: None,
 };
 
 pub fn tables(source: &Path, scratch: &Path) {

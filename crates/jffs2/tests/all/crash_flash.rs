@@ -13,10 +13,10 @@ use nandlab_nand::{Chip, preset};
 use nandlab_pagecache::write_back::{Deferred, Settings};
 use nandlab_vfs::Volume;
 
-type Flash = Files<Bare, Box<dyn Volume<Chip> + Sync>>;
+pub type Flash = Files<Bare, Box<dyn Volume<Chip> + Sync>>;
 
 /// Few small blocks, so that the run goes round several times.
-fn flash(blocks: u32, mount: Options, node_bytes: u32, write_back: Option<Settings>) -> Flash {
+pub fn flash(blocks: u32, mount: Options, node_bytes: u32, write_back: Option<Settings>) -> Flash {
     let mut chip = preset::find("nandsim-jftl").unwrap().spec();
     chip.geometry.blocks = blocks;
     let options = Options {
@@ -37,7 +37,7 @@ fn flash(blocks: u32, mount: Options, node_bytes: u32, write_back: Option<Settin
 
 /// A pass of a few elements every few operations, and little memory: all three who write come to
 /// their turn.
-fn routine(merge_bytes: u64) -> Option<Settings> {
+pub fn routine(merge_bytes: u64) -> Option<Settings> {
     Some(Settings {
         merge_bytes,
         threshold: 3,
@@ -47,7 +47,7 @@ fn routine(merge_bytes: u64) -> Option<Settings> {
     })
 }
 
-fn plain() -> Options {
+pub fn plain() -> Options {
     Options {
         compression: Compression::NONE,
         ..Options::default()

@@ -6,8 +6,11 @@ use crate::common::{memories, spec};
 use crate::lives::{Model, Op, device};
 use nandlab_nand::{Chip, CrashStates, LoggedOp, Reliability};
 use nandlab_sim::{Nanos, rng};
+use nandlab_testkit::bugs::{NOT_SHRUNK, assert_row};
 use nandlab_ubi::{Commit, LogOptions, Memory, Options, SeededBug, Ubi};
 use rand::Rng as _;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A call: the flash operations that it issued, and when it returned.
 struct Call {
@@ -80,7 +83,7 @@ fn run(
 /// A device with few free blocks among those that can be anchors, on which maps follow each other
 /// with changes in between and no time for erases; cut off at every end of an operation, and again
 /// at each within the attach that follows.
-fn pile_of_maps(options: Options) -> u32 {
+fn pile_of_maps(options: Options, count: &Cell<u32>) {
     let (mut ubi, mut model) = device(
         Chip::new(spec(1, SMALL.blocks, Reliability::default())).unwrap(),
         options,
@@ -112,7 +115,6 @@ fn pile_of_maps(options: Options) -> u32 {
     }
     let log = ubi.medium().logged().to_vec();
     let mut states = CrashStates::new(base, &log);
-    let mut count = 0;
     for (i, op) in log.iter().enumerate() {
         let cut = states.at(op.end, i as u64).unwrap();
         let again = cut.fork().unwrap();
@@ -125,30 +127,31 @@ fn pile_of_maps(options: Options) -> u32 {
             .to_vec();
         let mut inner = CrashStates::new(again, &second);
         for later in &second {
+            count.set(count.get() + 1);
             let mut ubi = Ubi::attach(inner.at(later.end, i as u64).unwrap(), options).unwrap();
             assert!(
                 model_at(&start, &calls, &log, op.end)
                     .check_all(&mut ubi, &format!("cut at {} and {}", op.end, later.end))
             );
-            count += 1;
         }
     }
-    count
 }
 
 #[test]
 fn an_old_map_never_becomes_the_newest() {
     let (_, options) = memories()[1];
-    let count = pile_of_maps(options);
-    assert!(count > 300, "{count}");
+    let count = Cell::new(0);
+    pile_of_maps(options, &count);
+    assert!(count.get() > 300, "{count:?}");
     let broken = Options {
         seeded_bug: Some(SeededBug::KeepOldMaps),
         ..options
     };
-    assert!(
-        std::panic::catch_unwind(|| pile_of_maps(broken)).is_err(),
-        "KeepOldMaps was not caught"
-    );
+    let states = Cell::new(0);
+    let outcome = catch_unwind(AssertUnwindSafe(|| pile_of_maps(broken, &states)));
+    assert!(outcome.is_err(), "KeepOldMaps was not caught");
+    let states = states.get().into();
+    assert_row("UBI", SeededBug::KeepOldMaps, states, NOT_SHRUNK);
 }
 
 /// What may be there after a cut at `t`.
@@ -189,6 +192,13 @@ const LARGE: Size = Size {
 };
 
 fn explore(seed: u64, size: Size, options: Options, name: &str) -> u32 {
+    let count = Cell::new(0);
+    explore_counted(seed, size, options, name, &count);
+    count.get()
+}
+
+/// The same, where a count outlives a panic.
+fn explore_counted(seed: u64, size: Size, options: Options, name: &str, count: &Cell<u32>) {
     let (base, start, calls, log) = run(seed, size, options, 50);
     let mut times: Vec<Nanos> = log
         .iter()
@@ -198,12 +208,12 @@ fn explore(seed: u64, size: Size, options: Options, name: &str) -> u32 {
     times.dedup();
     let mut states = CrashStates::new(base, &log);
     let mut random = rng(seed, "ubi cut words");
-    let mut count = 0;
     for (t, word) in times
         .into_iter()
         .flat_map(|t| [(t, random.next_u64()), (t, random.next_u64())])
         .collect::<Vec<_>>()
     {
+        count.set(count.get() + 1);
         let mut chip = states.at(t, word).unwrap();
         let id = format!("{name}, seed {seed}, cut at {t}, word {word}");
         if word % 4 == 0 {
@@ -222,9 +232,7 @@ fn explore(seed: u64, size: Size, options: Options, name: &str) -> u32 {
                 model.done(&op);
             }
         }
-        count += 1;
     }
-    count
 }
 
 /// The chip after a cut somewhere in an attach and the detach that follows, which finishes what was
@@ -296,13 +304,18 @@ fn every_seeded_bug_is_caught() {
             .flat_map(|kind| (0..6).map(move |seed| (*kind, seed)))
             .collect::<Vec<_>>()
             .into_iter();
+        let states = Cell::new(0);
         let caught = tries.find(|((name, options), seed)| {
             let broken = Options {
                 seeded_bug: Some(bug),
                 ..*options
             };
-            std::panic::catch_unwind(|| explore(*seed, SMALL, broken, name)).is_err()
+            catch_unwind(AssertUnwindSafe(|| {
+                explore_counted(*seed, SMALL, broken, name, &states);
+            }))
+            .is_err()
         });
         assert!(caught.is_some(), "{bug:?} was not caught");
+        assert_row("UBI", bug, states.get().into(), NOT_SHRUNK);
     }
 }

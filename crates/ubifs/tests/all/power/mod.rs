@@ -9,6 +9,7 @@ mod trees;
 
 use medium::{Log, Medium, Op};
 use nandlab_sim::mix;
+use nandlab_testkit::bugs::{NOT_SHRUNK, assert_row};
 use nandlab_ubifs::{Counts, Format, SeededBug, Ubifs, format};
 use nandlab_vfs::model::{Model, Rules};
 use nandlab_vfs::tree::{self, Tree};
@@ -345,7 +346,10 @@ fn every_rule_left_out_is_found_by_a_cut() {
         };
         let mut run = case.run().unwrap();
         match case.explore(&mut run) {
-            Err(why) => println!("{bug:?}: state {}: {why}", run.states),
+            Err(why) => {
+                println!("{bug:?}: state {}: {why}", run.states);
+                assert_row("UBIFS", bug, run.states, NOT_SHRUNK);
+            }
             Ok(()) => unseen.push(bug),
         }
     }
