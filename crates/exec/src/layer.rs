@@ -1,10 +1,11 @@
-//! The program as a translation layer, and its calls of the chip.
+//! The program as a translation layer.
 
+use crate::chip;
 use crate::process::{Instance, Process, ProgramError, out_of_place};
 use crate::text::kept;
 use crate::wire::{self, HEAD, Head};
 use nandlab_ftl::{Cause, Mapped, PageMap, Tallied};
-use nandlab_mtd::{Block, Layer, LayerError, Mtd, MtdError, Page};
+use nandlab_mtd::{Geometry, Layer, LayerError, Mtd, MtdError, Page};
 use nandlab_nand::Chip;
 use nandlab_sim::{Chain, MediumFault, Place};
 use nandlab_stack::{DescriptionError, Origin, Scheme, SchemeInput, Setting, Translation};
@@ -33,23 +34,27 @@ impl Program {
             pages: 0,
             message: Vec::new(),
         };
-        let g = flash.geometry().clone();
+        let g = flash.geometry();
         let shape = [g.page, g.oob, g.pages_per_block, g.blocks, g.dies];
         let shape = shape.map(u32::to_le_bytes).concat();
         let answer = served.call(&mut flash, Head::new(call, [0; 3]), &shape)?;
-        served.pages = answer.arguments[1];
-        // The most that a chip of this size could hold, so that a number of nonsense stays one.
-        let most = u64::from(g.blocks) * u64::from(g.pages_per_block);
-        if served.pages == 0 || u64::from(served.pages) > most {
-            return Err(Box::new(ProgramError::Protocol {
-                call: wire::name(call),
-                found: format!("a layer of {} pages", served.pages),
-                expected: "at least one page, and no more than the chip has",
-            }));
-        }
+        served.pages = sensible(answer.arguments[1], flash.geometry(), call)?;
         flash.cause = Cause::Host;
         Ok(Mapped::new(NAME, served, flash))
     }
+}
+
+/// The pages of a layer, if a chip of this shape could hold them.
+fn sensible(pages: u32, geometry: &Geometry, call: u32) -> Result<u32, ProgramError> {
+    let most = u64::from(geometry.blocks) * u64::from(geometry.pages_per_block);
+    if (1..=most).contains(&u64::from(pages)) {
+        return Ok(pages);
+    }
+    Err(ProgramError::Protocol {
+        call: wire::name(call),
+        found: format!("a layer of {pages} pages"),
+        expected: "at least one page, and no more than the chip has",
+    })
 }
 
 impl Layer<Chip> for Program {
@@ -112,10 +117,9 @@ impl Served {
             match found.kind {
                 wire::ANSWER => return self.judged(found, call, cut),
                 wire::CHIP_READ..=wire::CHIP_ADVANCE => {
-                    let answer = self.chip(flash, found);
-                    cut |= answer == Err(MtdError::PowerCut);
-                    let head = answer.unwrap_or_else(|error| status(wire::status(&error)));
-                    head.put(&mut self.message[..HEAD]);
+                    let status =
+                        chip::serve(flash, found, self.instance.payload(), &mut self.message);
+                    cut |= status == wire::POWER_CUT;
                     self.instance.send(&self.message, call)?;
                 }
                 _ => return Err(out_of_place(found, head.kind)),
@@ -147,79 +151,6 @@ impl Served {
         }
     }
 
-    /// Serves one call of the chip; `message` has the answer's bytes behind its head.
-    fn chip(&mut self, flash: &mut Tallied<Chip>, call: Head) -> Result<Head, MtdError> {
-        self.message.clear();
-        self.message.resize(HEAD, 0);
-        let [first, second, third] = call.arguments;
-        let payload = self.instance.payload();
-        match call.kind {
-            wire::CHIP_READ => {
-                let (data, oob) = sides(flash, second, third)?;
-                self.message.resize(HEAD + data + oob, 0);
-                let (data, oob) = self.message[HEAD..].split_at_mut(data);
-                let corrected = match flash.read(Page(first), data, oob) {
-                    Ok(corrected) => corrected.bits,
-                    // The program gets the bytes as read.
-                    Err(error @ MtdError::Uncorrectable(_)) => {
-                        return Ok(status(wire::status(&error)));
-                    }
-                    Err(error) => {
-                        self.message.truncate(HEAD);
-                        return Err(error);
-                    }
-                };
-                return Ok(Head::new(wire::ANSWER, [wire::OK, corrected.into(), 0]));
-            }
-            wire::CHIP_PROGRAM => {
-                let (data, oob) = sides(flash, second, third)?;
-                if payload.len() != data + oob {
-                    return Ok(status(wire::ARGUMENT));
-                }
-                let (data, oob) = payload.split_at(data);
-                flash.program(Page(first), data, oob)?;
-            }
-            wire::CHIP_COPY => {
-                let (_, head) = sides(flash, 0, third)?;
-                self.message.resize(HEAD + head, 0);
-                let copied = flash.copy(
-                    Page(first),
-                    Page(second),
-                    &mut self.message[HEAD..],
-                    payload,
-                );
-                if let Err(error) = copied {
-                    self.message.truncate(HEAD);
-                    return Err(error);
-                }
-            }
-            wire::CHIP_ERASE => flash.erase(Block(first))?,
-            wire::CHIP_IS_BAD => {
-                let is_bad = flash.is_bad(Block(first))?;
-                return Ok(Head::new(wire::ANSWER, [wire::OK, is_bad.into(), 0]));
-            }
-            wire::CHIP_MARK_BAD => flash.mark_bad(Block(first))?,
-            wire::CHIP_SYNC => flash.sync()?,
-            wire::CHIP_FENCE => flash.fence(flash.issued()),
-            wire::CHIP_TIME => {
-                let now = flash.inner().clock().now();
-                return Ok(Head::new(
-                    wire::ANSWER,
-                    [wire::OK, now as u32, (now >> 32) as u32],
-                ));
-            }
-            _ => {
-                let clock = flash.inner().clock();
-                let duration = u64::from(second) << 32 | u64::from(first);
-                let Some(then) = clock.now().checked_add(duration) else {
-                    return Ok(status(wire::ARGUMENT));
-                };
-                clock.set(then);
-            }
-        }
-        Ok(status(wire::OK))
-    }
-
     /// The error of a call for the layer's page `page`, which lies at `at`.
     fn error(&self, error: ProgramError, page: u32, at: Place) -> MtdError {
         match error {
@@ -232,24 +163,6 @@ impl Served {
             }
         }
     }
-}
-
-/// An answer without bytes of its own.
-fn status(status: u32) -> Head {
-    Head::new(wire::ANSWER, [status, 0, 0])
-}
-
-/// The lengths of data and spare bytes that a program asks for, if the chip has so many.
-fn sides(flash: &Tallied<Chip>, data: u32, oob: u32) -> Result<(usize, usize), MtdError> {
-    let geometry = flash.geometry();
-    let fits = |found: u32, expected: u32| match found <= expected {
-        true => Ok(found as usize),
-        false => Err(MtdError::BadLength {
-            found: found as usize,
-            expected: expected as usize,
-        }),
-    };
-    Ok((fits(data, geometry.page)?, fits(oob, geometry.oob)?))
 }
 
 /// Where the layer's page `n` begins.

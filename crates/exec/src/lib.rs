@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+mod chip;
 mod layer;
 mod process;
 pub mod start;

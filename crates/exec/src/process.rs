@@ -169,14 +169,7 @@ impl Server {
     fn instance(self: &Arc<Self>) -> Option<Instance> {
         let (ours, theirs) = pair().ok()?;
         sockopt::set_socket_timeout(&ours, sockopt::Timeout::Recv, Some(PATIENCE)).ok()?;
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        let descriptors = [theirs.as_fd()];
-        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
-        let version = [IoSlice::new(&[VERSION])];
-        retry_on_intr(|| sendmsg(&self.control, &version, &mut ancillary, SendFlags::NOSIGNAL))
-            .ok()?;
-        drop(theirs);
+        self.hand_over(theirs)?;
         let mut instance = Instance {
             socket: ours,
             process: self.group,
@@ -188,6 +181,17 @@ impl Server {
         instance.process = process;
         beside_caller(process);
         Some(instance)
+    }
+
+    /// Sends a socket to the program.
+    fn hand_over(&self, socket: OwnedFd) -> Option<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let descriptors = [socket.as_fd()];
+        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+        let version = [IoSlice::new(&[VERSION])];
+        let sent = || sendmsg(&self.control, &version, &mut ancillary, SendFlags::NOSIGNAL);
+        retry_on_intr(sent).ok().map(drop)
     }
 }
 

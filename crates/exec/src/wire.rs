@@ -82,6 +82,9 @@ pub const ARGUMENT: u32 = 1;
 /// Status: the data of a page are lost.
 pub const LOST: u32 = 2;
 
+/// Status: the power is off.
+pub const POWER_CUT: u32 = 6;
+
 /// Bytes before the payload of a message.
 pub const HEAD: usize = 16;
 
@@ -141,7 +144,7 @@ pub fn status(error: &MtdError) -> u32 {
         MtdError::ProgramFailed(_) => 3,
         MtdError::EraseFailed(_) => 4,
         MtdError::BadBlock(_) => 5,
-        MtdError::PowerCut => 6,
+        MtdError::PowerCut => POWER_CUT,
         MtdError::OutOfRange(_) => 7,
         MtdError::BadLength { .. } => 8,
         MtdError::Illegal(..) => 9,

@@ -76,24 +76,29 @@ fn program(elf: &[u8]) -> Result<Vec<u8>, String> {
     let mut program = start(entry);
     for header in (0..count).map(|n| headers + 56 * n) {
         let is_loaded = number(elf, header, 4)? == 1;
-        let from = number(elf, header + 8, 8)? as usize;
-        let to = number(elf, header + 24, 8)? as usize;
-        let length = number(elf, header + 32, 8)? as usize;
-        if !is_loaded {
-            continue;
+        if is_loaded {
+            load(elf, header, &mut program)?;
         }
-        let bytes = elf.get(from..).and_then(|rest| rest.get(..length));
-        let place = to.checked_sub(LOAD as usize);
-        let (Some(bytes), Some(place)) = (bytes, place.filter(|at| *at < IMAGE_BYTES_MAX)) else {
-            return Err(format!(
-                "a segment of {length} bytes from {from} at {to:#x}"
-            ));
-        };
-        let end = program.len().max(place + length);
-        program.resize(end, 0);
-        program[place..place + length].copy_from_slice(bytes);
     }
     Ok(program)
+}
+
+/// Puts the segment of a header where it belongs.
+fn load(elf: &[u8], header: usize, program: &mut Vec<u8>) -> Result<(), String> {
+    let from = number(elf, header + 8, 8)? as usize;
+    let to = number(elf, header + 24, 8)? as usize;
+    let length = number(elf, header + 32, 8)? as usize;
+    let bytes = elf.get(from..).and_then(|rest| rest.get(..length));
+    let place = to.checked_sub(LOAD as usize);
+    let (Some(bytes), Some(place)) = (bytes, place.filter(|at| *at < IMAGE_BYTES_MAX)) else {
+        return Err(format!(
+            "a segment of {length} bytes from {from} at {to:#x}"
+        ));
+    };
+    let end = program.len().max(place + length);
+    program.resize(end, 0);
+    program[place..place + length].copy_from_slice(bytes);
+    Ok(())
 }
 
 /// Our entry with its tables, before all segments.
@@ -111,9 +116,15 @@ fn start(entry: u32) -> Vec<u8> {
     }
     put(DESCRIPTORS + 32, &31_u16.to_le_bytes());
     put(DESCRIPTORS + 34, &DESCRIPTORS.to_le_bytes());
-    // Present and writable; 0x80 is a page of 2 MiB.
+    map(&mut program);
+    program
+}
+
+/// Fills the page tables. An entry is present and writable; 0x80 is a page of 2 MiB.
+fn map(program: &mut [u8]) {
     let mut map = |table: u32, n: u32, to: u64| {
-        put(TABLES + table * PAGE + 8 * n, &(to | 3).to_le_bytes());
+        let at = (TABLES - LOAD + table * PAGE + 8 * n) as usize;
+        program[at..at + 8].copy_from_slice(&(to | 3).to_le_bytes());
     };
     map(0, 0, u64::from(TABLES + PAGE));
     for n in 0..4 {
@@ -122,7 +133,6 @@ fn start(entry: u32) -> Vec<u8> {
     for n in 0..4 * 512 {
         map(2 + n / 512, n % 512, u64::from(n) << 21 | 0x80);
     }
-    program
 }
 
 /// From the setup program's 32-bit mode into 64-bit mode, and to the kernel. `esi` leads to the

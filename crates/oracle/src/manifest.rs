@@ -189,23 +189,8 @@ fn entry(record: &[u8], content: &OsStr) -> Result<(PathBuf, Entry), ManifestErr
         }),
     };
     let mode = hex(mode)?;
-    let major = hex(major)?;
-    let minor = hex(minor)?;
-    let kind = match mode >> 12 {
-        0o01 => Kind::Fifo,
-        0o02 => Kind::Character { major, minor },
-        0o04 => Kind::Directory,
-        0o06 => Kind::Block { major, minor },
-        0o10 => Kind::File {
-            size: size.parse().map_err(|_| bad(record))?,
-            sha256: held("hash")?.to_string_lossy().into_owned(),
-        },
-        0o12 => Kind::Symlink {
-            target: held("target")?.into(),
-        },
-        0o14 => Kind::Socket,
-        _ => return Err(bad(record)),
-    };
+    let device = (hex(major)?, hex(minor)?);
+    let kind = kind(mode >> 12, device, size, held).ok_or_else(|| bad(record))??;
     let is_directory = kind == Kind::Directory;
     let entry = Entry {
         kind,
@@ -217,6 +202,36 @@ fn entry(record: &[u8], content: &OsStr) -> Result<(PathBuf, Entry), ManifestErr
         mtime_nanos: decimal(nanos)?,
     };
     Ok((path.into(), entry))
+}
+
+/// What an entry is, by the type in its mode; none for a type or a size that no file has.
+fn kind<'a>(
+    kind: u32,
+    (major, minor): (u32, u32),
+    size: &str,
+    held: impl Fn(&'static str) -> Result<&'a OsStr, ManifestError>,
+) -> Option<Result<Kind, ManifestError>> {
+    Some(Ok(match kind {
+        0o01 => Kind::Fifo,
+        0o02 => Kind::Character { major, minor },
+        0o04 => Kind::Directory,
+        0o06 => Kind::Block { major, minor },
+        0o10 => {
+            let size = size.parse().ok()?;
+            let hash = |hash: &OsStr| hash.to_string_lossy().into_owned();
+            return Some(
+                held("hash")
+                    .map(hash)
+                    .map(|sha256| Kind::File { size, sha256 }),
+            );
+        }
+        0o12 => {
+            let target = held("target").map(PathBuf::from);
+            return Some(target.map(|target| Kind::Symlink { target }));
+        }
+        0o14 => Kind::Socket,
+        _ => return None,
+    }))
 }
 
 #[cfg(test)]
