@@ -23,7 +23,7 @@ pub fn serve(flash: &mut Tallied<Chip>, call: Head, payload: &[u8], answer: &mut
         Ok(Ok(numbers)) => (wire::OK, numbers),
         Ok(Err(status)) => (status, [0; 2]),
         Err(error) => {
-            // A program gets the bytes of a page that cannot be corrected, as read.
+            // A program gets the bytes of an uncorrectable page, as read.
             if !matches!(error, MtdError::Uncorrectable(_)) {
                 answer.truncate(HEAD);
             }

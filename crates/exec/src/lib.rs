@@ -1,13 +1,13 @@
 //! A translation layer that is a program of its own, in any language that has Unix sockets.
 //!
-//! *Promises.* [`Program`] is a layer like ours: everything that measures layers or cuts their power
-//! runs it. A program starts afresh whenever a layer is attached, so that no memory survives a power
-//! cut. A program that ends, hangs or breaks the protocol is an error of the layer, with the call
-//! that it was asked to serve; it cannot hang or crash the caller.
+//! *Promises.* [`Program`] is a layer like ours: everything that measures layers or cuts their
+//! power runs it. Each attach runs in a process of its own, so that no memory survives a power cut.
+//! A program that ends, hangs or breaks the protocol is an error of the layer, with the call that
+//! was open; it cannot hang or crash the caller.
 //!
-//! *Works in terms of* messages on a socket, which [`wire`] describes. `clients/` has them for C and
-//! for Python. The client for C implements the chip of `nandlab.h`, so that the same firmware runs
-//! behind the library and as a program. [`start`] has a folder to begin with.
+//! *Works in terms of* messages on a socket, which [`wire`] describes. `clients/` has them for C
+//! and for Python. The client for C implements the chip of `nandlab.h`, so that the same firmware
+//! runs behind the library and as a program. [`start`] has a folder to begin with.
 //!
 //! *Knows nothing of* what the program does with the chip.
 //!

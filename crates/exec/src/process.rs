@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Why a program does not serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    /// The program could not be started.
+    /// The program did not start.
     #[error("{program}: not started")]
     Start {
         /// Its path.
@@ -60,9 +60,9 @@ pub enum ProgramError {
     Protocol {
         /// The call of nandlab that was open.
         call: &'static str,
-        /// What it sent.
+        /// The message of the program.
         found: String,
-        /// What the protocol has here.
+        /// The messages that fit here.
         expected: &'static str,
     },
     /// The program answered with a failure.
@@ -73,10 +73,10 @@ pub enum ProgramError {
         /// Its own words.
         text: String,
     },
-    /// The power was cut within the call.
+    /// The power went within the call.
     #[error("power cut")]
     PowerCut,
-    /// The program says that the data of a page are lost.
+    /// The program says that a page lost its data.
     #[error("data lost")]
     Lost,
 }
@@ -97,7 +97,7 @@ fn pair() -> Result<(OwnedFd, OwnedFd), ProgramError> {
     )?)
 }
 
-/// A program that runs when it is needed.
+/// A program that starts with its first layer.
 #[derive(Debug)]
 pub struct Process {
     path: PathBuf,
@@ -126,7 +126,7 @@ impl Process {
         &self.path
     }
 
-    /// A socket to memory of its own. A program that serves one layer and exits is started again.
+    /// A socket to memory of its own. It starts a program again that serves one layer and exits.
     pub fn instance(&self) -> Result<Instance, ProgramError> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(instance) = running.as_ref().and_then(Server::instance) {
@@ -144,7 +144,7 @@ impl Server {
         let (control, theirs) = pair()?;
         let child = Command::new(path)
             .stdin(theirs)
-            // What the program prints must not lie between our own output.
+            // Our own output must stay free of lines that the program prints.
             .stdout(
                 io::stderr()
                     .as_fd()
@@ -165,7 +165,7 @@ impl Server {
         })
     }
 
-    /// A new instance; none if the program is gone.
+    /// A new instance; none if the program has ended.
     fn instance(self: &Arc<Self>) -> Option<Instance> {
         let (ours, theirs) = pair().ok()?;
         sockopt::set_socket_timeout(&ours, sockopt::Timeout::Recv, Some(PATIENCE)).ok()?;

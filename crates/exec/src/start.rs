@@ -1,13 +1,13 @@
-//! What a layer of your own begins with: the files of a folder that works as it is.
+//! The files that a layer of your own begins with. They work as they are.
 
 /// A file to begin with.
 #[derive(Clone, Copy, Debug)]
 pub struct File {
     /// Its name in the folder.
     pub name: &'static str,
-    /// What it holds.
+    /// The text of the file.
     pub text: &'static str,
-    /// Whether it is a program.
+    /// True for a program.
     pub runs: bool,
 }
 

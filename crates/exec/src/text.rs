@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// So many different texts are kept; errors of a medium borrow them for good.
+/// The number of different texts; errors of a medium borrow them for good.
 const TEXTS_MAX: usize = 64;
-/// So many characters of a text are kept.
+/// The length of a text in characters; the rest goes.
 const LENGTH_MAX: usize = 200;
 
-/// The text for errors. Equal texts are kept once, and only so many: a program that invents a new
+/// The text for errors. It keeps equal texts once, and only so many: a program that invents a new
 /// text for each call must not fill the memory.
 pub fn kept(text: &str) -> &'static str {
     static TEXTS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());

@@ -1,10 +1,10 @@
 //! The messages between nandlab and a program.
 //!
 //! The program's standard input is a Unix socket that keeps the bounds of messages
-//! (`SOCK_SEQPACKET`). Each message on it is one byte, [`VERSION`], and carries a second such socket
-//! as a file descriptor: a layer to be served. The program forks for each, so that every layer has
-//! memory of its own, or serves one and exits; then it is started again. When standard input ends,
-//! the program exits.
+//! (`SOCK_SEQPACKET`). Each message on it is one byte, [`VERSION`], and carries a second such
+//! socket as a file descriptor, which serves one layer. The program forks for each, so that every
+//! layer has memory of its own, or serves one and exits; nandlab starts it again. When standard
+//! input ends, the program exits.
 //!
 //! On the socket of a layer each message is four 32-bit little-endian numbers, which are a kind and
 //! up to three arguments, and then bytes:
@@ -29,11 +29,11 @@
 //! | 24 chip time | program | | | the lower and the upper half, in nanoseconds |
 //! | 25 chip advance | program | the lower and the upper half, in nanoseconds | | |
 //!
-//! The shape is five numbers: bytes of a page, spare bytes of a page, pages of an erase block, erase
-//! blocks, dies. A call of nandlab is open until the program answers it; meanwhile the program may
-//! call the chip, one call at a time. A status is one of `nandlab.h`. Where the program answers a
-//! call with another status than 0, the bytes are a text that says why; 2 says that the data of the
-//! page are lost.
+//! The shape is five numbers: bytes of a page, spare bytes of a page, pages of an erase block,
+//! erase blocks, dies. A call of nandlab is open until the program answers it; meanwhile the
+//! program may call the chip, one call at a time. A status is one of `nandlab.h`. Where the program
+//! answers a call with another status than 0, the bytes are a text that says why; 2 says that the
+//! page lost its data.
 
 use nandlab_mtd::MtdError;
 
@@ -62,7 +62,7 @@ pub const CHIP_PROGRAM: u32 = 17;
 pub const CHIP_COPY: u32 = 18;
 /// Kind: erase a block.
 pub const CHIP_ERASE: u32 = 19;
-/// Kind: whether a block is marked bad.
+/// Kind: whether a block has a bad mark.
 pub const CHIP_IS_BAD: u32 = 20;
 /// Kind: mark a block bad.
 pub const CHIP_MARK_BAD: u32 = 21;
@@ -75,11 +75,11 @@ pub const CHIP_TIME: u32 = 24;
 /// Kind: spend virtual time.
 pub const CHIP_ADVANCE: u32 = 25;
 
-/// Status: the call did what it was asked.
+/// Status: the call succeeded.
 pub const OK: u32 = 0;
 /// Status: a value that the call does not take.
 pub const ARGUMENT: u32 = 1;
-/// Status: the data of a page are lost.
+/// Status: a page lost its data.
 pub const LOST: u32 = 2;
 
 /// Status: the power is off.
@@ -88,7 +88,7 @@ pub const POWER_CUT: u32 = 6;
 /// Bytes before the payload of a message.
 pub const HEAD: usize = 16;
 
-/// What calls a kind, in the words of messages.
+/// The word for a kind of call in messages.
 pub fn name(kind: u32) -> &'static str {
     match kind {
         FORMAT => "format",
@@ -103,7 +103,7 @@ pub fn name(kind: u32) -> &'static str {
 /// The numbers before the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// What the message is.
+    /// The kind of the message.
     pub kind: u32,
     /// Its arguments.
     pub arguments: [u32; 3],

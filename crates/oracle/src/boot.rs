@@ -65,7 +65,7 @@ fn decompressed(payload: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// What lies in memory from [`LOAD`] on: our entry, then the segments of the kernel.
+/// The memory from [`LOAD`] on: our entry, then the segments of the kernel.
 fn program(elf: &[u8]) -> Result<Vec<u8>, String> {
     if !elf.starts_with(b"\x7FELF\x02\x01") {
         return Err("a payload that is no 64-bit ELF image".into());

@@ -134,7 +134,7 @@ pub enum ManifestError {
         /// The text of the bad record.
         found: String,
     },
-    /// A file could not be read, or a link not followed.
+    /// The guest could not read a file, or follow a link.
     #[error("{path:?} has no {what}: it could not be read")]
     Unreadable {
         /// The file that the guest could not read.

@@ -116,8 +116,8 @@ fn lost_data_and_short_data_are_told_apart() {
     let error = disk.read(Lba(0), &mut [0; 2048]).unwrap_err();
     assert_eq!(
         Chain(&error).to_string(),
-        "internal error: program: sector 0: found 5 bytes from the program within `read`, expected a page of \
-         the chip"
+        "internal error: program: sector 0: found 5 bytes from the program within `read`, expected a page \
+         of the chip"
     );
     let mut disk = misbehaving("lost", scratch.path()).format(chip()).unwrap();
     let error = disk.read(Lba(4), &mut [0; 2048]).unwrap_err();
