@@ -110,8 +110,15 @@ impl Guest {
         })?;
         let files = machine::Files::inside(scratch.path());
         initrd::write(&files.initrd, &self.kernel.base, &self)?;
-        let command = machine::command(&self.kernel.image, &files, &self)?;
+        let command = machine::command(self.image(), &files, &self)?;
         Running::start(command, scratch, files, self.timeout)
+    }
+
+    fn image(&self) -> &Path {
+        match self.icount_shift {
+            Some(_) => &self.kernel.packed,
+            None => &self.kernel.image,
+        }
     }
 
     /// QEMU's own message for a file that is not there is no better than ours.

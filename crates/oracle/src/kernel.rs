@@ -73,13 +73,16 @@ pub struct Kernel {
     pub release: String,
     /// The path of the kernel image.
     pub image: PathBuf,
+    /// The path of the image as Debian packs it. Guests in virtual time boot this one, because the
+    /// published counts of instructions belong to such a boot.
+    pub packed: PathBuf,
     /// An initial file system with the modules and [`LISTER`].
     pub base: PathBuf,
 }
 
 /// What `prepare` does, in words; a kernel prepared by another recipe is not used.
 pub fn recipe() -> String {
-    format!("2 {PACKAGE} {REQUIRED:?} {WANTED:?} {LISTER}")
+    format!("3 {PACKAGE} {REQUIRED:?} {WANTED:?} {LISTER}")
 }
 
 /// The kernel in `place`, if it is whole.
@@ -91,7 +94,9 @@ pub fn open(place: &Path) -> Option<Kernel> {
         let path = place.join(name);
         (fs::metadata(&path).ok()?.len() == bytes.parse::<u64>().ok()?).then_some(path)
     };
+    let packed = place.join("vmlinuz");
     Some(Kernel {
+        packed: packed.is_file().then_some(packed)?,
         release: release.into(),
         image: whole("kernel", image_bytes)?,
         base: whole("base.cpio", base_bytes)?,
@@ -128,6 +133,7 @@ pub fn prepare(into: &Path, depmod: &Path) -> Result<(), OracleError> {
     let packed = tree.join(format!("boot/vmlinuz-{release}"));
     let unpacked = boot::unpack(&fs::read(&packed).at(&packed)?).map_err(|found| wrong(&found))?;
     fs::write(&image, &unpacked).at(&image)?;
+    fs::copy(&packed, into.join("vmlinuz")).at(&packed)?;
     compile(&small.join("bin"))?;
     let base = into.join("base.cpio");
     pack(&small, &base)?;
@@ -336,6 +342,7 @@ mod tests {
     fn a_kernel_that_lost_a_part_is_not_opened() {
         let place = tempfile::tempdir().unwrap();
         for (name, text) in [
+            ("vmlinuz", "1"),
             ("kernel", "12345"),
             ("base.cpio", "123"),
             ("complete", "6.1.0\n5\n3\n"),

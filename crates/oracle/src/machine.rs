@@ -35,9 +35,8 @@ impl Files {
 }
 
 /// Kernel parameters: a panic ends the guest, addresses are the same in each boot, no time goes
-/// into defences against other guests and into tests of ciphers.
-const KERNEL_PARAMETERS: &str =
-    "console=ttyS0 panic=-1 quiet nokaslr norandmaps mitigations=off cryptomgr.notests";
+/// into defences against other guests.
+const KERNEL_PARAMETERS: &str = "console=ttyS0 panic=-1 quiet nokaslr norandmaps mitigations=off";
 
 /// The command that runs the guest. `setpriv` sees to it that QEMU dies with the thread that starts
 /// it.
@@ -77,7 +76,11 @@ pub fn command(kernel: &Path, files: &Files, guest: &Guest) -> Result<Command, O
         .arg(kernel)
         .arg("-initrd")
         .arg(&files.initrd)
-        .args(["-append", KERNEL_PARAMETERS]);
+        .arg("-append")
+        .arg(match guest.icount_shift {
+            Some(_) => KERNEL_PARAMETERS.into(),
+            None => format!("{KERNEL_PARAMETERS} cryptomgr.notests"),
+        });
     command
         .arg("-chardev")
         .arg(option("file,id=console,path=", &files.console))
