@@ -6,6 +6,7 @@ use crate::id::Id;
 use crate::outcome::CrashReport;
 use crate::plan::Plan;
 use crate::subject::Subject;
+use std::fmt::Debug;
 
 /// Explores, and panics if any state breaks a promise.
 ///
@@ -40,4 +41,22 @@ pub fn assert_found<S: Subject>(subject: &S, ops: &[S::Op], plan: &Plan) -> Cras
         assert_eq!(again.as_ref(), Some(violation));
     }
     report
+}
+
+/// Explores a layer as it is, which must survive, and then with each of its seeded bugs, which a cut
+/// must show. `each` gets the report of each bug.
+///
+/// # Panics
+/// As [`assert_survives`] and [`assert_found`] do.
+pub fn assert_each_found<S: Subject, B: Copy + Debug>(
+    subject: impl Fn(Option<B>) -> S,
+    bugs: &[B],
+    (ops, plan): (&[S::Op], &Plan),
+    each: impl Fn(B, &CrashReport),
+) {
+    assert_survives(&subject(None), ops, plan);
+    for bug in bugs.iter().copied() {
+        println!("{bug:?}");
+        each(bug, &assert_found(&subject(Some(bug)), ops, plan));
+    }
 }

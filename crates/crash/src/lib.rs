@@ -163,7 +163,7 @@ mod walk;
 mod workload;
 
 pub use again::{chip_of_state, chips_of_states, replay};
-pub use assert::{assert_found, assert_survives};
+pub use assert::{assert_each_found, assert_found, assert_survives};
 pub use cut::{Cut, Phase};
 pub use disk::{Disk, DiskOp, FlushedOrNewer, operations};
 pub use explore::{explore, explore_watched};

@@ -225,6 +225,13 @@ pub(crate) struct Size {
 }
 
 impl CrashReport {
+    /// The sizes of the smallest case and of the run, in host operations: "12 of 80".
+    pub fn shrunk(&self) -> String {
+        let smallest = self.smallest.as_ref();
+        let smallest = smallest.map_or(0, |smallest| smallest.host_ops.len());
+        format!("{smallest} of {}", self.host_ops)
+    }
+
     pub(crate) fn new(plan: &Plan, runs: usize, tally: Tally, smallest: Option<Smallest>) -> Self {
         let cuts = match plan.cuts {
             Cuts::All => "all".into(),

@@ -115,7 +115,7 @@ impl Served {
         loop {
             let found = self.instance.receive(call, most)?;
             match found.kind {
-                wire::ANSWER => return self.judged(found, call, cut),
+                wire::ANSWER => return self.judged(found, head.kind, cut),
                 wire::CHIP_READ..=wire::CHIP_ADVANCE => {
                     let status =
                         chip::serve(flash, found, self.instance.payload(), &mut self.message);
@@ -135,17 +135,19 @@ impl Served {
         self.instance.send(&self.message, call)
     }
 
-    fn judged(&self, head: Head, call: &'static str, cut: bool) -> Result<Head, ProgramError> {
+    /// The answer to a call of this kind; `cut` says that the power went within the call.
+    fn judged(&self, head: Head, kind: u32, cut: bool) -> Result<Head, ProgramError> {
         match head.arguments[0] {
             wire::OK => Ok(head),
             _ if cut => Err(ProgramError::PowerCut),
-            wire::LOST if call == wire::name(wire::READ) => Err(ProgramError::Lost),
+            wire::LOST if kind == wire::READ => Err(ProgramError::Lost),
             status => {
                 let text = String::from_utf8_lossy(self.instance.payload());
                 let text = match &*text {
                     "" => format!("status {status}"),
                     text => text.into(),
                 };
+                let call = wire::name(kind);
                 Err(ProgramError::Failed { call, text })
             }
         }

@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -107,7 +107,7 @@ pub struct Process {
 /// The program at work. Dropping it kills the program and all that it forked.
 #[derive(Debug)]
 struct Server {
-    child: Mutex<Child>,
+    child: Child,
     group: Pid,
     control: OwnedFd,
 }
@@ -145,12 +145,7 @@ impl Server {
         let child = Command::new(path)
             .stdin(theirs)
             // Our own output must stay free of lines that the program prints.
-            .stdout(
-                io::stderr()
-                    .as_fd()
-                    .try_clone_to_owned()
-                    .map_or_else(|_| Stdio::null(), Stdio::from),
-            )
+            .stdout(io::stderr())
             .process_group(0)
             .spawn()
             .map_err(|source| ProgramError::Start {
@@ -159,7 +154,7 @@ impl Server {
             })?;
         let group = Pid::from_child(&child);
         Ok(Self {
-            child: Mutex::new(child),
+            child,
             group,
             control,
         })
@@ -175,6 +170,7 @@ impl Server {
             process: self.group,
             server: self.clone(),
             message: Vec::new(),
+            length: 0,
         };
         let head = instance.receive("hello", HEAD).ok()?;
         let process = Pid::from_raw(head.arguments[0] as i32).filter(|_| head.kind == HELLO)?;
@@ -208,8 +204,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         // Both fail only for a program that has ended, which is as good.
         _ = kill_process_group(self.group, Signal::KILL);
-        let child = self.child.get_mut().unwrap_or_else(PoisonError::into_inner);
-        _ = child.wait();
+        _ = self.child.wait();
     }
 }
 
@@ -219,7 +214,9 @@ pub struct Instance {
     socket: OwnedFd,
     process: Pid,
     server: Arc<Server>,
+    /// Room for messages; `length` bytes of it are the last one.
     message: Vec<u8>,
+    length: usize,
 }
 
 impl Instance {
@@ -234,9 +231,12 @@ impl Instance {
 
     /// The next message, of at most so many bytes; [`payload`](Self::payload) has its bytes.
     pub fn receive(&mut self, call: &'static str, most: usize) -> Result<Head, ProgramError> {
-        self.message.resize(most.max(HEAD) + 1, 0);
+        let room = most.max(HEAD) + 1;
+        if self.message.len() < room {
+            self.message.resize(room, 0);
+        }
         let received =
-            retry_on_intr(|| recv(&self.socket, &mut self.message[..], RecvFlags::empty()));
+            retry_on_intr(|| recv(&self.socket, &mut self.message[..room], RecvFlags::empty()));
         let length = match received {
             Ok((_, 0)) | Err(Errno::CONNRESET) => return Err(ProgramError::Ended { call }),
             Ok((_, length)) => length,
@@ -246,23 +246,19 @@ impl Instance {
             }
             Err(error) => return Err(error.into()),
         };
+        self.length = length;
         let head = Head::of(&self.message[..length]);
-        match head.filter(|_| length <= most.max(HEAD)) {
-            Some(head) => {
-                self.message.truncate(length);
-                Ok(head)
-            }
-            None => Err(ProgramError::Protocol {
+        head.filter(|_| length < room)
+            .ok_or_else(|| ProgramError::Protocol {
                 call,
                 found: format!("a message of {length} bytes"),
                 expected: "16 bytes and what the call has",
-            }),
-        }
+            })
     }
 
     /// The bytes behind the head of the last message.
     pub fn payload(&self) -> &[u8] {
-        self.message.get(HEAD..).unwrap_or_default()
+        self.message.get(HEAD..self.length).unwrap_or_default()
     }
 
     /// Ends a process that hangs, if it is one of the program's own.

@@ -18,7 +18,7 @@
 //! | 4 read | nandlab | page of the layer | | the data |
 //! | 5 write | nandlab | page of the layer | the data | |
 //! | 6 flush | nandlab | | | |
-//! | 16 chip read | program | page, length of the data (0 or a page), length of the spare bytes | | corrected bits; data and spare bytes |
+//! | 16 chip read | program | page, bytes of data (0 or a page), spare bytes | | corrected bits; data, spare bytes |
 //! | 17 chip program | program | the same | data and spare bytes | |
 //! | 18 chip copy | program | from, to, length of the head | the tail | the head |
 //! | 19 chip erase | program | block | | |

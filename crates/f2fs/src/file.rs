@@ -344,8 +344,8 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(())
     }
 
-    /// Contents leave the inode for a block of their own. The block goes at once: a checkpoint takes
-    /// the inode without them, and leaves dirty blocks in memory.
+    /// Contents leave the inode for a block of their own. The block goes at once: a checkpoint
+    /// takes the inode without them, and leaves dirty blocks in memory.
     pub(crate) fn move_out(&mut self, ino: u32) -> Result<(), F2fsError> {
         let shape = self.shape(ino)?;
         let size = self.size(ino)? as usize;

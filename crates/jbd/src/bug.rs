@@ -9,7 +9,7 @@ pub enum SeededBug {
     CommitUnflushed,
     /// The superblock that takes a transaction out of the log does not wait for its blocks at home.
     TailUnfenced,
-    /// The superblock that empties the log does not wait for the blocks that a recovery brings home.
+    /// The superblock that empties the log does not wait for blocks that recovery brings home.
     RecoveryUnfenced,
     /// Recovery brings home the copies of a transaction without a commit block.
     UnfinishedCounts,

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// The translation layer of an experiment, if it is a program.
 #[derive(Debug, clap::Args)]
 pub struct Exec {
-    /// Put this program in place of the translation layer, whatever [ftl] says
+    /// Put this program in place of the translation layer that the experiment names
     #[arg(long, value_name = "PROGRAM")]
     exec: Option<PathBuf>,
 }

@@ -190,7 +190,11 @@ fn entry(record: &[u8], content: &OsStr) -> Result<(PathBuf, Entry), ManifestErr
     };
     let mode = hex(mode)?;
     let device = (hex(major)?, hex(minor)?);
-    let kind = kind(mode >> 12, device, size, held).ok_or_else(|| bad(record))??;
+    let size = || size.parse().map_err(|_| bad(record));
+    let kind = match kind(mode >> 12, device, size, held)? {
+        Some(kind) => kind,
+        None => return Err(bad(record)),
+    };
     let is_directory = kind == Kind::Directory;
     let entry = Entry {
         kind,
@@ -204,33 +208,27 @@ fn entry(record: &[u8], content: &OsStr) -> Result<(PathBuf, Entry), ManifestErr
     Ok((path.into(), entry))
 }
 
-/// What an entry is, by the type in its mode; none for a type or a size that no file has.
+/// The kind of an entry by the type in its mode; none for a type that no entry has.
 fn kind<'a>(
     kind: u32,
     (major, minor): (u32, u32),
-    size: &str,
+    size: impl Fn() -> Result<u64, ManifestError>,
     held: impl Fn(&'static str) -> Result<&'a OsStr, ManifestError>,
-) -> Option<Result<Kind, ManifestError>> {
-    Some(Ok(match kind {
+) -> Result<Option<Kind>, ManifestError> {
+    Ok(Some(match kind {
         0o01 => Kind::Fifo,
         0o02 => Kind::Character { major, minor },
         0o04 => Kind::Directory,
         0o06 => Kind::Block { major, minor },
-        0o10 => {
-            let size = size.parse().ok()?;
-            let hash = |hash: &OsStr| hash.to_string_lossy().into_owned();
-            return Some(
-                held("hash")
-                    .map(hash)
-                    .map(|sha256| Kind::File { size, sha256 }),
-            );
-        }
-        0o12 => {
-            let target = held("target").map(PathBuf::from);
-            return Some(target.map(|target| Kind::Symlink { target }));
-        }
+        0o10 => Kind::File {
+            size: size()?,
+            sha256: held("hash")?.to_string_lossy().into_owned(),
+        },
+        0o12 => Kind::Symlink {
+            target: held("target")?.into(),
+        },
         0o14 => Kind::Socket,
-        _ => return None,
+        _ => return Ok(None),
     }))
 }
 

@@ -96,22 +96,23 @@ impl<D: BlockDevice> BlockDevice for Scrambler<D> {
     fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError> {
         self.geometry().check(lba, data.len())?;
         let sector = self.geometry().sector as usize;
-        if self.manner == Manner::WholeRequests {
+        let piece = match self.manner {
+            Manner::WholeRequests => data.len().max(sector),
+            _ => sector,
+        };
+        let sectors = |bytes: &[u8]| (bytes.len() / sector) as u64;
+        let mut at = lba.0;
+        for bytes in data.chunks(piece) {
+            let end = at + sectors(bytes);
             self.held
-                .retain(|(at, held)| (*at, held.len()) != (lba.0, data.len()));
-            let end = lba.0 + (data.len() / sector) as u64;
-            let overlaps = |(at, held): &(u64, Vec<u8>)| {
-                *at < end && lba.0 < *at + (held.len() / sector) as u64
-            };
+                .retain(|(from, held)| (*from, held.len()) != (at, bytes.len()));
+            let overlaps =
+                |(from, held): &(u64, Vec<u8>)| *from < end && at < *from + sectors(held);
             if self.held.iter().any(overlaps) {
                 self.drain(0)?;
             }
-            self.held.push((lba.0, data.to_vec()));
-            return self.drain(HELD);
-        }
-        for (at, bytes) in (lba.0..).zip(data.chunks(sector)) {
-            self.held.retain(|(lba, _)| *lba != at);
             self.held.push((at, bytes.to_vec()));
+            at = end;
         }
         self.drain(HELD)
     }

@@ -6,12 +6,8 @@
 #include <string.h>
 
 #define FILES 4
-#ifndef ROUNDS
 #define ROUNDS 28
-#endif
-#ifndef WORDS
 #define WORDS 6
-#endif
 #define BYTES_MAX 3000
 
 /* A close that returned: from then on the file has this version or a later one. */

@@ -60,12 +60,12 @@ impl Versions<'_> {
 
     /// No version since the last fsync changes these bytes.
     fn is_settled(&self, at: usize, len: usize) -> bool {
-        let part = |version: &Option<&'_ [u8]>| {
-            let part = version.and_then(|bytes| bytes.get(at..at + len));
-            part.map(<[u8]>::to_vec)
-        };
-        let first = self.of.first().and_then(part);
-        first.is_some() && self.of.iter().all(|version| part(version) == first)
+        let mut parts = self
+            .of
+            .iter()
+            .map(|version| version.and_then(|bytes| bytes.get(at..at + len)));
+        let first = parts.next().flatten();
+        first.is_some() && parts.all(|part| part == first)
     }
 
     /// The length is that of one of the versions.

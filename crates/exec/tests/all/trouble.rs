@@ -30,8 +30,8 @@ fn a_program_that_gives_no_layer_is_an_error_with_its_reason() {
     let expected = [
         (
             "ends-at-once",
-            "DIR/folder-of-ends-at-once/ends-at-once: ended before it was ready; it must take sockets from its \
-            standard input, as the clients do",
+            "DIR/folder-of-ends-at-once/ends-at-once: ended before it was ready; it must \
+            take sockets from its standard input, as the clients do",
         ),
         ("ends-in-format", "the program ended within `format`"),
         (
@@ -116,8 +116,8 @@ fn lost_data_and_short_data_are_told_apart() {
     let error = disk.read(Lba(0), &mut [0; 2048]).unwrap_err();
     assert_eq!(
         Chain(&error).to_string(),
-        "internal error: program: sector 0: found 5 bytes from the program within `read`, expected a page \
-         of the chip"
+        "internal error: program: sector 0: found 5 bytes from the program within `read`, expected \
+         a page of the chip"
     );
     let mut disk = misbehaving("lost", scratch.path()).format(chip()).unwrap();
     let error = disk.read(Lba(4), &mut [0; 2048]).unwrap_err();

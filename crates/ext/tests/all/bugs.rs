@@ -3,7 +3,7 @@
 
 use crate::crash_stack::volumes::{chip, ext3, layer};
 use nandlab_crash::files::mixed;
-use nandlab_crash::{Cuts, FileOp, Files, Plan, SecondLevel, assert_found, assert_survives};
+use nandlab_crash::{Cuts, FileOp, Files, Plan, SecondLevel, assert_each_found};
 use nandlab_ext::{Checkpoint, ExtVolume, Mode, SeededBug, SeededJournalBug as InJournal};
 use nandlab_ftl::page::PageOptions;
 use nandlab_testkit::bugs::assert_row;
@@ -32,7 +32,7 @@ impl Run<'_> {
         }
     }
 
-    /// The run without a bug survives; the explorer finds each bug. `wrap` makes the explored volume.
+    /// The run without a bug survives; the explorer finds each bug. `wrap` makes the volume.
     fn is_shown<V>(&self, wrap: impl Fn(ExtVolume) -> V)
     where
         Files<Scrambled<PageOptions>, V>: nandlab_crash::Subject<Op = FileOp>,
@@ -46,20 +46,14 @@ impl Run<'_> {
                 volume: wrap(volume),
             }
         };
-        assert_survives(&stack(None), &self.ops, &self.plan());
-        for bug in self.bugs.iter().copied() {
-            println!("{bug:?}");
-            let report = assert_found(&stack(Some(bug)), &self.ops, &self.plan());
-            let smallest = report
-                .smallest
-                .map_or(0, |smallest| smallest.host_ops.len());
-            let smallest = format!("{smallest} of {}", self.ops.len());
+        let run = (&*self.ops, &self.plan());
+        assert_each_found(stack, self.bugs, run, |bug, report| {
             let states = report.states_to_first.unwrap_or(0);
             match bug {
-                SeededBug::Journal(bug) => assert_row("jbd", bug, states, &smallest),
-                bug => assert_row(self.layer, bug, states, &smallest),
+                SeededBug::Journal(bug) => assert_row("jbd", bug, states, &report.shrunk()),
+                bug => assert_row(self.layer, bug, states, &report.shrunk()),
             }
-        }
+        });
     }
 }
 

@@ -3,18 +3,14 @@
 
 use crate::crash_stack;
 use nandlab_crash::files::mixed;
-use nandlab_crash::{
-    Cuts, FileOp, Files, Plan, SecondLevel, Subject, assert_found, assert_survives,
-};
+use nandlab_crash::{Cuts, FileOp, Files, Plan, SecondLevel, Subject, assert_each_found};
 use nandlab_f2fs::{F2fsVolume, Options, SeededBug};
 use nandlab_ftl::page::PageOptions;
 use nandlab_testkit::bugs::assert_row;
 use nandlab_testkit::open::KeptOpen;
 use nandlab_testkit::scrambled::{Manner, Scrambled};
 
-const OPERATIONS: usize = 60;
-
-/// The run without a bug survives; the explorer finds each bug. `wrap` makes the explored volume.
+/// The run without a bug survives; the explorer finds each bug. `wrap` makes the volume.
 fn are_found<V>(seed: u64, bugs: &[SeededBug], wrap: impl Fn(F2fsVolume) -> V)
 where
     Files<Scrambled<PageOptions>, V>: Subject<Op = FileOp>,
@@ -27,7 +23,7 @@ where
         listed: 1,
         ..Plan::default()
     };
-    let ops = mixed(seed, OPERATIONS);
+    let ops = mixed(seed, 60);
     let stack = |seeded_bug| {
         let options = Options {
             seeded_bug,
@@ -44,16 +40,10 @@ where
             volume: wrap(volume),
         }
     };
-    assert_survives(&stack(None), &ops, &plan);
-    for bug in bugs.iter().copied() {
-        println!("{bug:?}");
-        let report = assert_found(&stack(Some(bug)), &ops, &plan);
-        let smallest = report
-            .smallest
-            .map_or(0, |smallest| smallest.host_ops.len());
+    assert_each_found(stack, bugs, (&ops, &plan), |bug, report| {
         let states = report.states_to_first.unwrap_or(0);
-        assert_row("F2FS", bug, states, &format!("{smallest} of {OPERATIONS}"));
-    }
+        assert_row("F2FS", bug, states, &report.shrunk());
+    });
 }
 
 #[test]

@@ -3,12 +3,10 @@
 
 use crate::crash_stack::stack;
 use nandlab_crash::files::mixed;
-use nandlab_crash::{Cuts, Plan, SecondLevel, assert_found, assert_survives};
+use nandlab_crash::{Cuts, Plan, SecondLevel, assert_each_found};
 use nandlab_fat::SeededBug;
 use nandlab_testkit::bugs::assert_row;
 use nandlab_testkit::scrambled::{Manner, Scrambled};
-
-const OPERATIONS: usize = 80;
 
 /// The run without a bug survives; the explorer finds each bug.
 fn are_found(seed: u64, bugs: &[SeededBug]) {
@@ -20,22 +18,16 @@ fn are_found(seed: u64, bugs: &[SeededBug]) {
         listed: 1,
         ..Plan::default()
     };
-    let ops = mixed(seed, OPERATIONS);
+    let ops = mixed(seed, 80);
     let disk = |seeded_bug| {
         let mut disk = stack(|layer| Scrambled(layer, Manner::Honest));
         disk.volume.options.seeded_bug = seeded_bug;
         disk
     };
-    assert_survives(&disk(None), &ops, &plan);
-    for bug in bugs.iter().copied() {
-        println!("{bug:?}");
-        let report = assert_found(&disk(Some(bug)), &ops, &plan);
-        let smallest = report
-            .smallest
-            .map_or(0, |smallest| smallest.host_ops.len());
+    assert_each_found(disk, bugs, (&ops, &plan), |bug, report| {
         let states = report.states_to_first.unwrap_or(0);
-        assert_row("FAT", bug, states, &format!("{smallest} of {OPERATIONS}"));
-    }
+        assert_row("FAT", bug, states, &report.shrunk());
+    });
 }
 
 #[test]

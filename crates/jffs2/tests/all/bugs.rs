@@ -3,12 +3,10 @@
 
 use crate::crash_flash::{flash, plain, routine};
 use nandlab_crash::files::mixed;
-use nandlab_crash::{Cuts, Plan, SecondLevel, assert_found, assert_survives};
+use nandlab_crash::{Cuts, Plan, SecondLevel, assert_each_found};
 use nandlab_jffs2::{Options, SeededBug};
 use nandlab_pagecache::write_back::Settings;
 use nandlab_testkit::bugs::assert_row;
-
-const OPERATIONS: usize = 150;
 
 /// The run without a bug survives; the explorer finds each bug.
 fn are_found(layer: &str, seed: u64, bugs: &[SeededBug], write_back: Option<Settings>) {
@@ -20,7 +18,7 @@ fn are_found(layer: &str, seed: u64, bugs: &[SeededBug], write_back: Option<Sett
         listed: 1,
         ..Plan::default()
     };
-    let ops = mixed(seed, OPERATIONS);
+    let ops = mixed(seed, 150);
     let stack = |seeded_bug| {
         let options = Options {
             seeded_bug,
@@ -28,16 +26,10 @@ fn are_found(layer: &str, seed: u64, bugs: &[SeededBug], write_back: Option<Sett
         };
         flash(13, options, 4096, write_back)
     };
-    assert_survives(&stack(None), &ops, &plan);
-    for bug in bugs.iter().copied() {
-        println!("{bug:?}");
-        let report = assert_found(&stack(Some(bug)), &ops, &plan);
-        let smallest = report
-            .smallest
-            .map_or(0, |smallest| smallest.host_ops.len());
+    assert_each_found(stack, bugs, (&ops, &plan), |bug, report| {
         let states = report.states_to_first.unwrap_or(0);
-        assert_row(layer, bug, states, &format!("{smallest} of {OPERATIONS}"));
-    }
+        assert_row(layer, bug, states, &report.shrunk());
+    });
 }
 
 #[test]
