@@ -1,13 +1,16 @@
-/* littlefs through power cuts at every chip operation of a run. At each state littlefs must mount, hold
- * what a close had promised by then, and go on. Prints what it found; 0 violations is success. */
+/* littlefs through power cuts at every chip operation of a run, and of some recoveries. At each state
+ * littlefs must mount, hold what a close had promised by then, and go on. Prints what it found; 0
+ * violations is success. */
 #include "littlefs_glue.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define FILES 4
-#define ROUNDS 28
+#define ROUNDS 90
 #define WORDS 6
+#define WORDS_AGAIN 2
+#define RECOVERIES 8
 #define BYTES_MAX 3000
 
 /* A close that returned: from then on the file has this version or a later one. */
@@ -17,7 +20,7 @@ struct promise {
 };
 
 static struct promise promises[ROUNDS];
-static unsigned states, violations;
+static unsigned states, seconds, violations;
 
 static void must(int outcome, const char *what) {
     if (outcome < 0) {
@@ -122,18 +125,49 @@ static const char *judge(nandlab_chip *chip, uint64_t moment) {
     return why;
 }
 
-static void look(nandlab_chip *before, nandlab_log *log, nandlab_cut cut) {
-    nandlab_chip *chip;
+/* Whether the power fails again while a state recovers: in one state of so many. */
+static bool cut_again(void) {
+    return states % RECOVERIES == 0;
+}
+
+static void look_at_all(nandlab_chip *before, nandlab_log *log, unsigned words, uint64_t *promised);
+
+/* Judges a state. `promised` is the moment of the first cut, if this is the second. */
+static void look(nandlab_chip *before, nandlab_log *log, nandlab_cut cut, uint64_t *promised) {
+    nandlab_chip *chip, *recovering;
+    nandlab_log *recovery;
     uint64_t moment;
     nandlab_status status = nandlab_log_cut(before, log, &cut, &chip, &moment);
     if (status == NANDLAB_STATUS_NO_MOMENT)
         return;
     must(-(int)status, "cut");
-    const char *why = judge(chip, moment);
+    must(-(int)nandlab_chip_fork(chip, &recovering), "fork");
+    must(-(int)nandlab_log_start(chip), "log");
+    const char *why = judge(chip, promised ? *promised : moment);
+    must(-(int)nandlab_log_take(chip, &recovery), "take");
     states++;
+    seconds += promised != NULL;
     if (why && violations++ < 3)
-        printf("operation %zu, phase %u, word %u: %s\n", cut.operation, cut.phase, cut.word, why);
+        printf("%s %zu, phase %u, word %u: %s\n", promised ? "then operation" : "operation",
+               cut.operation, cut.phase, cut.word, why);
+    if (!promised && cut_again())
+        look_at_all(recovering, recovery, WORDS_AGAIN, &moment);
+    nandlab_log_free(recovery);
+    nandlab_chip_free(recovering);
     nandlab_chip_free(chip);
+}
+
+/* Cuts the power before, within and after each operation of a log. */
+static void look_at_all(nandlab_chip *before, nandlab_log *log, unsigned words,
+                        uint64_t *promised) {
+    size_t operations;
+    must(-(int)nandlab_log_length(log, &operations), "length");
+    for (size_t at = 0; at < operations; at++) {
+        look(before, log, (nandlab_cut){at, NANDLAB_CUT_BEFORE, 0, 1}, promised);
+        for (uint32_t word = 0; word < words; word++)
+            look(before, log, (nandlab_cut){at, NANDLAB_CUT_TORN, word, 1}, promised);
+        look(before, log, (nandlab_cut){at, NANDLAB_CUT_AFTER, 0, 1}, promised);
+    }
 }
 
 int main(void) {
@@ -153,14 +187,9 @@ int main(void) {
     run(chip, &lfs);
     must(-(int)nandlab_log_take(chip, &log), "take");
     must(-(int)nandlab_log_length(log, &operations), "length");
-    for (size_t at = 0; at < operations; at++) {
-        look(before, log, (nandlab_cut){at, NANDLAB_CUT_BEFORE, 0, 1});
-        for (uint32_t word = 0; word < WORDS; word++)
-            look(before, log, (nandlab_cut){at, NANDLAB_CUT_TORN, word, 1});
-        look(before, log, (nandlab_cut){at, NANDLAB_CUT_AFTER, 0, 1});
-    }
-    printf("operations %zu\nstates %u\nrefused programs %u\nviolations %u\n", operations, states,
-           refused_programs, violations);
+    look_at_all(before, log, WORDS, NULL);
+    printf("operations %zu\nstates %u\nof them after a second cut %u\nrefused programs %u\n"
+           "violations %u\n", operations, states, seconds, refused_programs, violations);
     lfs_unmount(&lfs);
     nandlab_log_free(log);
     nandlab_chip_free(before);
