@@ -19,6 +19,8 @@ use std::time::Duration;
 
 /// A program that sends nothing for so long hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The name of the exchange with which an instance begins.
+const GREETING: &str = "hello";
 
 /// Why a program does not serve.
 #[derive(Debug, thiserror::Error)]
@@ -129,12 +131,15 @@ impl Process {
     /// A socket to memory of its own. It starts a program again that serves one layer and exits.
     pub fn instance(&self) -> Result<Instance, ProgramError> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(instance) = running.as_ref().and_then(Server::instance) {
+        if let Some(Ok(instance)) = running.as_ref().map(Server::instance) {
             return Ok(instance);
         }
         let server = running.insert(Arc::new(Server::start(&self.path)?));
-        server.instance().ok_or_else(|| ProgramError::NotReady {
-            program: self.path.clone(),
+        server.instance().map_err(|error| match error {
+            ProgramError::Ended { .. } => ProgramError::NotReady {
+                program: self.path.clone(),
+            },
+            other => other,
         })
     }
 }
@@ -160,10 +165,10 @@ impl Server {
         })
     }
 
-    /// A new instance; none if the program has ended.
-    fn instance(self: &Arc<Self>) -> Option<Instance> {
-        let (ours, theirs) = pair().ok()?;
-        sockopt::set_socket_timeout(&ours, sockopt::Timeout::Recv, Some(PATIENCE)).ok()?;
+    /// A new instance. It fails if the program has ended.
+    fn instance(self: &Arc<Self>) -> Result<Instance, ProgramError> {
+        let (ours, theirs) = pair()?;
+        sockopt::set_socket_timeout(&ours, sockopt::Timeout::Recv, Some(PATIENCE))?;
         self.hand_over(theirs)?;
         let mut instance = Instance {
             socket: ours,
@@ -172,22 +177,36 @@ impl Server {
             message: Vec::new(),
             length: 0,
         };
-        let head = instance.receive("hello", HEAD).ok()?;
-        let process = Pid::from_raw(head.arguments[0] as i32).filter(|_| head.kind == HELLO)?;
-        instance.process = process;
-        beside_caller(process);
-        Some(instance)
+        let head = instance.receive(GREETING, HEAD)?;
+        let process = Pid::from_raw(head.arguments[0] as i32).filter(|_| head.kind == HELLO);
+        instance.process = process.ok_or_else(|| ProgramError::Protocol {
+            call: GREETING,
+            found: format!("a message of kind {}", head.kind),
+            expected: "a hello with the number of a process",
+        })?;
+        beside_caller(instance.process);
+        Ok(instance)
     }
 
     /// Sends a socket to the program.
-    fn hand_over(&self, socket: OwnedFd) -> Option<()> {
+    fn hand_over(&self, socket: OwnedFd) -> Result<(), ProgramError> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         let descriptors = [socket.as_fd()];
         ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
         let version = [IoSlice::new(&[VERSION])];
         let sent = || sendmsg(&self.control, &version, &mut ancillary, SendFlags::NOSIGNAL);
-        retry_on_intr(sent).ok().map(drop)
+        retry_on_intr(sent)
+            .map(drop)
+            .map_err(|error| sending_failed(error, GREETING))
+    }
+}
+
+/// A socket without a reader belongs to a program that has ended.
+fn sending_failed(error: Errno, call: &'static str) -> ProgramError {
+    match error {
+        Errno::PIPE | Errno::CONNRESET => ProgramError::Ended { call },
+        other => other.into(),
     }
 }
 
@@ -222,11 +241,10 @@ pub struct Instance {
 impl Instance {
     /// Sends a message.
     pub fn send(&self, message: &[u8], call: &'static str) -> Result<(), ProgramError> {
-        match retry_on_intr(|| send(&self.socket, message, SendFlags::NOSIGNAL)) {
-            Ok(_) => Ok(()),
-            Err(Errno::PIPE | Errno::CONNRESET) => Err(ProgramError::Ended { call }),
-            Err(error) => Err(error.into()),
-        }
+        let sent = || send(&self.socket, message, SendFlags::NOSIGNAL);
+        retry_on_intr(sent)
+            .map(drop)
+            .map_err(|error| sending_failed(error, call))
     }
 
     /// The next message, of at most so many bytes; [`payload`](Self::payload) has its bytes.

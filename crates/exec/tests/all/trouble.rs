@@ -33,6 +33,10 @@ fn a_program_that_gives_no_layer_is_an_error_with_its_reason() {
             "DIR/folder-of-ends-at-once/ends-at-once: ended before it was ready; it must \
             take sockets from its standard input, as the clients do",
         ),
+        (
+            "hangs-at-once",
+            "the program sent nothing for 10s within `hello`, and was killed",
+        ),
         ("ends-in-format", "the program ended within `format`"),
         (
             "no-pages",

@@ -55,4 +55,6 @@ class Misbehaving(Layer):
 
 if WAY == "ends-at-once":
     sys.exit(3)
+if WAY == "hangs-at-once":
+    time.sleep(1000)
 serve(Misbehaving)
