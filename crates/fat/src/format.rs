@@ -426,6 +426,24 @@ mod tests {
     }
 
     #[test]
+    fn a_volume_has_at_most_as_many_clusters_as_its_entries_can_name() {
+        let with = |clusters: u32| {
+            let mut boot = vec![0; 512];
+            put16(&mut boot, 11, 512);
+            (boot[13], boot[16], boot[21]) = (1, 1, 0xF8);
+            put16(&mut boot, 14, 32);
+            let table = (clusters + 2).div_ceil(128);
+            put32(&mut boot, 36, table);
+            put32(&mut boot, 32, 32 + table + clusters);
+            put32(&mut boot, 44, 2);
+            Layout::parse(&boot).map(|layout| layout.clusters)
+        };
+        assert_eq!(with(0x0FFF_FFF4).unwrap(), 0x0FFF_FFF4);
+        let text = with(0x0FFF_FFF5).unwrap_err().to_string();
+        assert!(text.contains("clusters is 268435445"), "{text}");
+    }
+
+    #[test]
     fn a_field_that_makes_no_sense_is_named_with_its_place() {
         let mut wrong = boot();
         wrong[13] = 3;

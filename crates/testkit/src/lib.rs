@@ -14,6 +14,7 @@
 //! - [`hostile`]: calls on a damaged file system
 //! - [`kernel`]: the real kernel and ours on the same volumes
 //! - [`manifest`]: our trees in the form in which the kernel lists its trees
+//! - [`media`]: digests of what runs leave on their media
 //! - [`model`]: random calls beside the reference file system, with remounts
 //! - [`open`]: a program that keeps every file open
 //! - [`scrambled`]: a disk that reorders its writes
@@ -29,8 +30,10 @@ pub mod disk;
 pub mod files;
 pub mod host;
 pub mod hostile;
+mod kept;
 pub mod kernel;
 pub mod manifest;
+pub mod media;
 pub mod model;
 pub mod open;
 pub mod scrambled;

@@ -5,6 +5,7 @@ use crate::common::{assert_clean, mount, ram};
 use nandlab_block::Nvram;
 use nandlab_fat::{Bits, Fat, Format, Options, format};
 use nandlab_sim::Rail;
+use nandlab_testkit::media::Media;
 use nandlab_testkit::model::{self, Rounds};
 use nandlab_vfs::model::{Model, Rules};
 
@@ -59,6 +60,8 @@ fn run(kib: u64, choices: Format, seed: u64, rounds: u64, steps: u64) {
         steps,
     };
     rounds.run(&mut disk);
+    let name = format!("fat {seed}");
+    Media::default().disk(&mut disk).assert(&name);
 }
 
 #[test]
@@ -161,9 +164,9 @@ fn every_set_of_options_answers_like_the_reference() {
 
 #[test]
 fn metadata_memory_large_or_small_answers_like_the_reference() {
-    for (seed, sectors) in [(1, 256), (2, 24)] {
+    for (seed, sectors) in [(1, 2048), (2, 192)] {
         let mut disk = ram(32 * 1024);
-        let mut memory = Nvram::new(512, sectors, Rail::new());
+        let mut memory = Nvram::new(64, sectors, Rail::new());
         format(&mut disk, &Format::default()).unwrap();
         let mut model = Model::new(seed, rules());
         for _ in 0..3 {

@@ -213,6 +213,7 @@ fn a_full_volume_says_so_and_gives_freed_space_out_again() {
     format(&mut disk, &Format::default()).unwrap();
     let mut fat = mount(&mut disk);
     let free = fat.statfs().unwrap().free * 2048;
+    assert_eq!(free, u64::from(fat.layout().clusters) * 2048);
     let file = put(&mut fat, Ino::ROOT, "f", b"");
     let data = bytes(3, free as usize + 5000);
     let mut done = 0;

@@ -91,6 +91,7 @@ fn thoroughly(
     seeds: std::ops::Range<u64>,
     reliability: fn() -> Reliability,
 ) {
+    let name = format!("{:?} {}", options.scheme, seeds.start);
     let all = log_block(options, seeds, 9_000, reliability);
     let Merges {
         switch,
@@ -106,6 +107,7 @@ fn thoroughly(
         reliability() == Reliability::default() || all.failures > 3,
         "{all:?}"
     );
+    all.media.assert(&name);
 }
 
 #[test]

@@ -38,6 +38,7 @@ fn page_mapped(first: u64, reliability: fn() -> Reliability) {
         ));
     }
     assert!(all.cuts > 1_000, "{all:?}");
+    all.media.assert(&format!("page map {first}"));
 }
 
 #[test]

@@ -68,6 +68,7 @@ fn on_perfect_chips() {
             && all.merges.folds_elsewhere > 500,
         "{all:?}"
     );
+    all.media.assert("NFTL, sound chips");
 }
 
 #[test]
@@ -77,6 +78,7 @@ fn on_failing_chips() {
         all.done >= 110_000 && all.cuts > 500 && all.failures > 3,
         "{all:?}"
     );
+    all.media.assert("NFTL, failing chips");
 }
 
 /// So bad a chip that it wears out within a run, after failures of every kind of program and erase.

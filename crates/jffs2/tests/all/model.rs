@@ -6,6 +6,7 @@ use crate::common::{NAND, SMALL, chip, nand, nor, percent_full, rules, small_rul
 use nandlab_jffs2::{Choice, Compression, Endian, Jffs2, Options};
 use nandlab_mtd::{Block, Mtd};
 use nandlab_nand::Chip;
+use nandlab_testkit::media::Media;
 use nandlab_vfs::model::{Model, Rules};
 use nandlab_vfs::{FileSystem, Time};
 
@@ -45,6 +46,8 @@ fn run<M: Mtd>(
         mtd = again.into_mtd();
     }
     assert!(model.judge().inodes() > 60, "a tree worth comparing");
+    let name = format!("jffs2 {seed} {}", mtd.geometry().bytes());
+    Media::default().flash(&mut mtd).assert(&name);
     mtd
 }
 

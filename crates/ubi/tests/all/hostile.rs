@@ -4,6 +4,7 @@
 use crate::common::memories;
 use nandlab_mtd::{Image, ImageFormat, Layout};
 use nandlab_sim::{Rng, rng};
+use nandlab_testkit::media::Media;
 use nandlab_ubi::format::{HEADER_BYTES, RECORD_BYTES, VolumeKind, crc, crc_of};
 use nandlab_ubi::{Options, Ubi, UbiError, VolumeSpec};
 use rand::{Rng as _, RngExt as _};
@@ -207,6 +208,35 @@ fn every_forgery_ends_in_a_device_or_an_error() {
             attached > 300 && refused > 0,
             "{name}: {attached} {refused}"
         );
+    }
+}
+
+#[test]
+fn a_device_with_each_memory_has_its_kept_bytes() {
+    for (name, options) in memories() {
+        Media::default()
+            .bytes(&medium(options))
+            .assert(&format!("ubi, {name}"));
+    }
+}
+
+#[test]
+fn a_header_that_puts_the_others_elsewhere_is_refused() {
+    let (_, options) = memories()[0];
+    for (field, at) in [
+        ("offset of the volume header", 16),
+        ("offset of the data", 20),
+    ] {
+        let mut bytes = medium(options);
+        let header = &mut bytes[5 * BLOCK..][..HEADER_BYTES];
+        header[at..at + 4].copy_from_slice(&4096u32.to_be_bytes());
+        seal(header, HEADER_BYTES - 4);
+        let refused = attach(bytes, options).map(drop).unwrap_err();
+        let UbiError::Refused { peb, error } = &refused else {
+            panic!("{field}: {refused:?}");
+        };
+        assert_eq!(*peb, 5);
+        assert!(error.to_string().contains(field), "{error}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Volumes of ours: made, written, and mounted again.
 
+use nandlab_testkit::media::Media;
 use nandlab_ubifs::format::KeyHash;
 use nandlab_ubifs::{Bare, Format, Ubifs, format};
 use nandlab_vfs::model::{Model, Rules};
@@ -94,6 +95,10 @@ fn run(mut lebs: Bare<Vec<u8>>, seed: u64, rounds: u64, steps: u64) {
         lebs = again.into_lebs();
     }
     assert!(model.judge().inodes() > 40, "a tree worth comparing");
+    let bytes = lebs.into_bytes();
+    Media::default()
+        .bytes(&bytes)
+        .assert(&format!("ubifs {seed} {}", bytes.len()));
 }
 
 #[test]

@@ -5,10 +5,11 @@ use nandlab_block::BlockError;
 use nandlab_ftl::{Ftl, Merges};
 use nandlab_nand::{Chip, ChipSpec, CrashStates};
 use nandlab_sim::{Rng, rng};
+use nandlab_testkit::media::Media;
 use rand::{Rng as _, RngExt as _};
 
 /// How far a run came.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Outcome {
     pub done: u32,
     pub cuts: u32,
@@ -17,6 +18,8 @@ pub struct Outcome {
     /// Lives that the chip did not live through.
     pub worn_out: u32,
     pub merges: Merges,
+    /// What the chips hold in the end.
+    pub media: Media,
 }
 
 /// Runs `ops` operations in lives that each end in a power cut at a moment of their own: every
@@ -94,6 +97,8 @@ where
         model.check_all(&mut device, &format!("cut {} of seed {seed}", outcome.cuts));
     }
     outcome.failures = device.medium().counts().failures;
+    let mut chip = device.medium().fork().unwrap();
+    outcome.media = outcome.media.flash(&mut chip);
     outcome
 }
 
@@ -112,5 +117,6 @@ impl Outcome {
         self.failures += other.failures;
         self.worn_out += other.worn_out;
         self.count(other.merges);
+        self.media.add(other.media);
     }
 }
