@@ -37,7 +37,7 @@ use std::fmt::Display;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Size {
     /// Enough to see that everything runs: shorter runs for F2FS, where few claims can be decided,
-    /// and fewer places and caches for the FTL study.
+    /// fewer places and caches for the FTL study, and fewer seeds for JFTL.
     Small,
     /// Scaled down so that all takes minutes.
     #[default]
@@ -74,7 +74,7 @@ pub const ALL: [Paper; 5] = [
     Paper {
         id: "jftl",
         title: "Journal Remap-Based FTL for Journaling File System with Flash Memory (2007)",
-        reproduce: |watch, _| jftl::reproduce(watch),
+        reproduce: jftl::reproduce,
     },
     Paper {
         id: "jffs2-wb",

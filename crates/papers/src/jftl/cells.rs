@@ -1,7 +1,7 @@
 //! The runs behind Figures 7 and 8, and the same with what the paper leaves open chosen otherwise.
 
-use crate::PaperError;
 use crate::runs::{Described, Runs, Settings, Variant, Watch, described, variant};
+use crate::{PaperError, Size};
 use nandlab_lab::run::{FilesOutcome, PhaseOutcome};
 use nandlab_lab::verdict::{SEEDS, Sample};
 use std::fmt;
@@ -218,14 +218,27 @@ pub const LOOKED_AT: [(Bench, u64); 2] = [(Bench::Bonnie, 16 << 20), (Bench::Ioz
 /// otherwise (none in the figures), how the volume was mounted, and the seed of the device's past.
 type Place = (Bench, u64, Option<usize>, Variant, usize);
 
+/// Seeds of the judged runs at the size `small`.
+const SMALL_SEEDS: usize = 3;
+
 /// The outcomes of all runs.
-pub struct Cells(Runs<Place, Cell>);
+pub struct Cells {
+    runs: Runs<Place, Cell>,
+    /// Seeds of the judged runs.
+    seeds: usize,
+}
 
 impl Cells {
-    pub fn run(watch: Watch<'_>) -> Result<Self, PaperError> {
-        let mut wanted = wanted();
+    pub fn run(watch: Watch<'_>, size: Size) -> Result<Self, PaperError> {
+        let seeds = if size == Size::Small {
+            SMALL_SEEDS
+        } else {
+            SEEDS
+        };
+        let mut wanted = wanted(seeds);
         wanted.sort_by_key(|(bench, point, ..)| (*bench != Bench::Bonnie, u64::MAX - point));
-        Ok(Self(Runs::all(wanted, (watch, "cells"), cell)?))
+        let runs = Runs::all(wanted, (watch, "cells"), cell)?;
+        Ok(Self { runs, seeds })
     }
 
     /// A run of a figure, with the first seed.
@@ -235,12 +248,12 @@ impl Cells {
 
     /// A run with one of the open choices made otherwise.
     pub fn with(&self, bench: Bench, point: u64, option: Option<usize>, mode: &Variant) -> &Cell {
-        self.0.of(&(bench, point, option, *mode, 1))
+        self.runs.of(&(bench, point, option, *mode, 1))
     }
 
     /// The runs of a point of a figure, by seed.
     fn seeds(&self, bench: Bench, point: u64, mode: &Variant) -> impl Iterator<Item = &Cell> {
-        (1..=SEEDS).filter_map(move |seed| self.0.get(&(bench, point, None, *mode, seed)))
+        (1..=self.seeds).filter_map(move |seed| self.runs.get(&(bench, point, None, *mode, seed)))
     }
 
     /// Mean bandwidths of a mode along a figure, in bytes a second.
@@ -278,11 +291,11 @@ impl Cells {
         let curve = |seed: usize| {
             let rate = |point: &u64| {
                 let place = (bench, *point, None, MODES[mode], seed);
-                self.0.of(&place).bandwidth(phase)
+                self.runs.of(&place).bandwidth(phase)
             };
             of(&bench.points().iter().map(rate).collect::<Vec<_>>())
         };
-        Sample::of(&(1..=SEEDS).map(curve).collect::<Vec<_>>())
+        Sample::of(&(1..=self.seeds).map(curve).collect::<Vec<_>>())
     }
 
     /// The fewest pages that collection moved in any judged run of a benchmark.
@@ -297,7 +310,7 @@ impl Cells {
 }
 
 /// The cells of both figures, and of all options where they are looked at.
-fn wanted() -> Vec<Place> {
+fn wanted(seeds: usize) -> Vec<Place> {
     let figures = [Bench::Bonnie, Bench::Iozone]
         .into_iter()
         .flat_map(|bench| {
@@ -312,14 +325,18 @@ fn wanted() -> Vec<Place> {
             .filter(fits)
             .map(move |option| (bench, point, Some(option)))
     });
-    figures.chain(open).flat_map(of_modes).collect()
+    let points = figures.chain(open);
+    points.flat_map(|point| of_modes(point, seeds)).collect()
 }
 
 /// A point in all modes, the judged ones with all seeds.
-fn of_modes((bench, point, option): (Bench, u64, Option<usize>)) -> impl Iterator<Item = Place> {
+fn of_modes(
+    (bench, point, option): (Bench, u64, Option<usize>),
+    all: usize,
+) -> impl Iterator<Item = Place> {
     MODES.iter().enumerate().flat_map(move |(at, mode)| {
         let is_judged = option.is_none() && at < JUDGED;
-        let seeds = if is_judged { SEEDS } else { 1 };
+        let seeds = if is_judged { all } else { 1 };
         (1..=seeds).map(move |seed| (bench, point, option, *mode, seed))
     })
 }

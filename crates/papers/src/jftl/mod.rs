@@ -8,7 +8,7 @@ mod cells;
 mod figures;
 mod recovery;
 
-use super::{Assumption, Claim, Found, PaperError, Row, Watch, range};
+use super::{Assumption, Claim, Found, PaperError, Row, Size, Watch, range};
 use crate::runs::described;
 use cells::{
     Bench, Cells, JOURNALED, JOURNALED_JFTL, JOURNALED_MEMORY, MODES, ORDERED, ORDERED_JFTL,
@@ -19,8 +19,8 @@ use nandlab_lab::verdict::{Sample, Verdict};
 use recovery::Recoveries;
 
 /// Runs both figures and what surrounds them.
-pub fn reproduce(watch: Watch<'_>) -> Result<Found, PaperError> {
-    let cells = Cells::run(watch)?;
+pub fn reproduce(watch: Watch<'_>, size: Size) -> Result<Found, PaperError> {
+    let cells = Cells::run(watch, size)?;
     let recoveries = Recoveries::run(watch)?;
     let benches = [Bench::Bonnie, Bench::Iozone];
     let figures = benches.into_iter().flat_map(|bench| {

@@ -223,7 +223,16 @@ fn jftl_shows_both_figures_judges_the_claims_and_takes_exactly_the_second_copy_a
     let lab = Lab::new();
     let (json, _) = lab.exits(
         0,
-        &["paper", "jftl", "--json", "-", "--report", "jftl.html"],
+        &[
+            "paper",
+            "jftl",
+            "--size",
+            "small",
+            "--json",
+            "-",
+            "--report",
+            "jftl.html",
+        ],
     );
     let paper: Value = serde_json::from_str(&json).unwrap();
     parts(&paper, "jftl");
