@@ -5,6 +5,7 @@ mod book;
 mod fuzz;
 mod lint;
 mod metadata;
+mod mutants;
 mod packages;
 mod portable;
 mod prose;
@@ -92,6 +93,12 @@ const VERBS: &[Verb] = &[
         "fuzz",
         "fuzz a reader of media: `fuzz TARGET EXECUTIONS [SEED]`, see docs/fuzzing.md",
         fuzz::run,
+    ),
+    (
+        "mutants",
+        "measure how many bugs the tests find in the code of formats and recovery: `mutants K/N` \
+         tries each N-th of several thousand",
+        mutants::run,
     ),
     (
         "xfstests",

@@ -1,0 +1,126 @@
+//! The mutation score of the code that reads and writes formats and that recovers: a tool breaks
+//! one line, and some test must fail.
+//!
+//! `.cargo/mutants.toml` says which files. The tool breaks them in a clone of the last commit, so
+//! that a run that is stopped leaves the checkout as it is.
+
+use crate::{Outcome, cargo, root};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::{env, fs};
+
+/// The part of all mutants that a run tries, unless it is told another.
+const SAMPLE: &str = "0/100";
+/// The least share of mutants that tests find, in percent. A ratchet: raise it when more are found.
+const LEAST: usize = 90;
+/// Seconds after which the tests of a mutant hang: many times what they take.
+const SECONDS_MAX: &str = "400";
+/// Where the page of survivors lies.
+const PAGE: &str = "docs/mutants.md";
+/// The tools, with the versions that the numbers come from.
+const TOOLS: [(&str, &str); 2] = [("cargo-mutants", "27.1.0"), ("cargo-nextest", "0.9.143")];
+
+/// `mutants`: tries a sample. `mutants K/N` tries each N-th mutant, from the K-th on.
+pub fn run(words: &[String]) -> Outcome {
+    let part = match words {
+        [] => SAMPLE,
+        [part] => part.as_str(),
+        _ => return Err("expected nothing, or a part such as 3/100".into()),
+    };
+    TOOLS
+        .iter()
+        .try_for_each(|(name, version)| install(name, version))?;
+    let tree = clone()?;
+    let found = folder().join("found");
+    let mut command = cargo();
+    command
+        .current_dir(&tree)
+        .env("CARGO_TARGET_DIR", folder().join("target"))
+        .env("PATH", path()?)
+        // The first failure will do.
+        .env("PROPTEST_MAX_SHRINK_ITERS", "0");
+    command.args(["mutants", "--in-place", "--workspace", "--baseline", "skip"]);
+    command.args(["--test-tool", "nextest", "--timeout", SECONDS_MAX]);
+    command.args(["--shard", part, "--sharding", "round-robin", "--output"]);
+    command.arg(&found);
+    command.args(["--", "--lib", "--tests", "-E", "not test(/^slow::/)"]);
+    // It fails if a mutant survives; its lists have more.
+    _ = crate::run(&mut command);
+    judge(&found.join("mutants.out"))
+}
+
+fn folder() -> PathBuf {
+    root().join("target/mutants")
+}
+
+/// The search path with the tools before all else.
+fn path() -> Result<std::ffi::OsString, String> {
+    let own = [folder().join("tools/bin")];
+    let rest = env::var_os("PATH").unwrap_or_default();
+    let all = own.into_iter().chain(env::split_paths(&rest));
+    env::join_paths(all).map_err(|why| why.to_string())
+}
+
+/// Builds a tool unless it is there in this version.
+fn install(name: &str, version: &str) -> Outcome {
+    let verb = name.strip_prefix("cargo-").unwrap_or(name);
+    let mut asked = cargo();
+    asked.env("PATH", path()?).args([verb, "--version"]);
+    let printed = asked.stderr(Stdio::null()).output();
+    if printed.is_ok_and(|out| String::from_utf8_lossy(&out.stdout).contains(version)) {
+        return Ok(());
+    }
+    let mut command = cargo();
+    command.args(["install", "--locked", "--root"]);
+    command.arg(folder().join("tools"));
+    crate::run(command.args([name, "--version", version]))
+}
+
+/// A fresh clone of the last commit.
+fn clone() -> Result<PathBuf, String> {
+    let tree = folder().join("tree");
+    if tree.exists() {
+        fs::remove_dir_all(&tree).map_err(|why| format!("{}: {why}", tree.display()))?;
+    }
+    let mut git = Command::new("git");
+    git.args(["clone", "--quiet"]).arg(root()).arg(&tree);
+    crate::run(&mut git)?;
+    Ok(tree)
+}
+
+/// Prints the score. It fails if the score is below the ratchet, or if a survivor has no reason on
+/// the page.
+fn judge(found: &std::path::Path) -> Outcome {
+    let list = |name: &str| -> Result<Vec<String>, String> {
+        let path = found.join(name);
+        let text = fs::read_to_string(&path).map_err(|why| format!("{}: {why}", path.display()))?;
+        Ok(text.lines().map(without_place).collect())
+    };
+    let caught = list("caught.txt")?.len() + list("timeout.txt")?.len();
+    let missed = list("missed.txt")?;
+    let all = caught + missed.len();
+    println!("{caught} of {all} mutants found, {} survive", missed.len());
+    missed.iter().for_each(|mutant| println!("  {mutant}"));
+    let page = root().join(PAGE);
+    let page = fs::read_to_string(&page).map_err(|why| format!("{}: {why}", page.display()))?;
+    let unexplained = missed.iter().filter(|mutant| !page.contains(&***mutant));
+    let unexplained: Vec<&str> = unexplained.map(String::as_str).collect();
+    if caught * 100 < all * LEAST {
+        return Err(format!("found fewer than {LEAST} % of the mutants"));
+    }
+    if unexplained.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "{PAGE} has no reason for these survivors:\n  {}",
+        unexplained.join("\n  ")
+    ))
+}
+
+/// A mutant without line and column, which move: `crates/fat/src/table.rs: replace + with -`.
+fn without_place(mutant: &str) -> String {
+    let mut parts = mutant.splitn(4, ':');
+    let file = parts.next().unwrap_or_default();
+    let what = parts.nth(2).unwrap_or_default();
+    format!("{file}:{what}")
+}
