@@ -169,6 +169,7 @@ impl Log {
             LoggedKind::Copy { to, .. } => ("copy", to.0),
             LoggedKind::Erase(block) => ("erase", first(block)),
             LoggedKind::MarkBad(block) => ("mark bad", first(block)),
+            LoggedKind::Line { line, .. } => ("line", line),
         };
         Ok((kind, page, op.start, op.end))
     }

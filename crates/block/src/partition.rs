@@ -29,6 +29,11 @@ impl<D: BlockDevice> Partition<D> {
         })
     }
 
+    /// The whole disk, to be looked at.
+    pub fn inner(&self) -> &D {
+        &self.inner
+    }
+
     /// Gives the whole disk back.
     pub fn into_inner(self) -> D {
         self.inner

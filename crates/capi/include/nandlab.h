@@ -38,6 +38,11 @@
 #define NANDLAB_MARK_BAD 3
 
 /**
+ * Kind of an operation: a line of a memory beside the chip. A chip of this interface has none.
+ */
+#define NANDLAB_LINE 4
+
+/**
  * Phase of a cut: the operation has not begun.
  */
 #define NANDLAB_CUT_BEFORE 0
@@ -231,7 +236,7 @@ typedef struct nandlab_counts {
  */
 typedef struct nandlab_operation {
   /**
-   * NANDLAB_PROGRAM, NANDLAB_COPY, NANDLAB_ERASE or NANDLAB_MARK_BAD.
+   * NANDLAB_PROGRAM, NANDLAB_COPY, NANDLAB_ERASE, NANDLAB_MARK_BAD or NANDLAB_LINE.
    */
   uint32_t kind;
   /**

@@ -40,6 +40,6 @@ pub use chip::{
 pub use error::{Status, nandlab_last_error};
 pub use log::{
     Cut, Log, NANDLAB_COPY, NANDLAB_CUT_AFTER, NANDLAB_CUT_BEFORE, NANDLAB_CUT_TORN, NANDLAB_ERASE,
-    NANDLAB_MARK_BAD, NANDLAB_PROGRAM, Operation, nandlab_log_cut, nandlab_log_free,
+    NANDLAB_LINE, NANDLAB_MARK_BAD, NANDLAB_PROGRAM, Operation, nandlab_log_cut, nandlab_log_free,
     nandlab_log_get, nandlab_log_length, nandlab_log_replay, nandlab_log_start, nandlab_log_take,
 };

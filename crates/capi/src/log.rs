@@ -32,6 +32,8 @@ pub const NANDLAB_COPY: u32 = 1;
 pub const NANDLAB_ERASE: u32 = 2;
 /// Kind of an operation: a bad-block mark.
 pub const NANDLAB_MARK_BAD: u32 = 3;
+/// Kind of an operation: a line of a memory beside the chip. A chip of this interface has none.
+pub const NANDLAB_LINE: u32 = 4;
 
 /// Phase of a cut: the operation has not begun.
 pub const NANDLAB_CUT_BEFORE: u32 = 0;
@@ -44,7 +46,7 @@ pub const NANDLAB_CUT_AFTER: u32 = 2;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// NANDLAB_PROGRAM, NANDLAB_COPY, NANDLAB_ERASE or NANDLAB_MARK_BAD.
+    /// NANDLAB_PROGRAM, NANDLAB_COPY, NANDLAB_ERASE, NANDLAB_MARK_BAD or NANDLAB_LINE.
     pub kind: u32,
     /// The block that it changes.
     pub block: u32,
@@ -105,6 +107,7 @@ fn described(op: &LoggedOp, pages_per_block: u32) -> Operation {
             let page = block.0 * pages_per_block;
             (NANDLAB_MARK_BAD, page, page)
         }
+        LoggedKind::Line { .. } => (NANDLAB_LINE, 0, 0),
     };
     Operation {
         kind: place.0,

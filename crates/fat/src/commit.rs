@@ -6,7 +6,7 @@ use crate::{
     format::{Info, UNKNOWN},
     table::{Phase, copies},
 };
-use alloc::{collections::BTreeSet, vec::Vec};
+use alloc::vec::Vec;
 use nandlab_block::BlockDevice;
 use nandlab_vfs::{Ino, Sync, Time};
 
@@ -140,6 +140,10 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         self.step()?;
         self.write_table(Phase::Cut)?;
         self.step()?;
+        let freed = self.freed_sectors();
+        freed
+            .iter()
+            .try_for_each(|(sector, count)| self.store.forget_freed(*sector, *count))?;
         self.write_table(Phase::Free)?;
         if !self.has_bug(SeededBug::CommitUnflushed) {
             self.store.barrier()?;
@@ -148,8 +152,13 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             .iter()
             .for_each(|sector| self.store.cache.mark_clean(*sector));
         self.removed.clear();
-        let freed = self.table.committed();
-        self.release(&freed)
+        self.table.committed();
+        if self.options.discard {
+            freed
+                .iter()
+                .try_for_each(|(sector, count)| self.store.discard(*sector, *count))?;
+        }
+        Ok(())
     }
 
     fn step(&mut self) -> Result<(), FatError> {
@@ -177,20 +186,19 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         Ok(())
     }
 
-    /// Clusters are free on the medium: nobody needs what they held.
-    fn release(&mut self, freed: &BTreeSet<u32>) -> Result<(), FatError> {
+    /// The sectors of clusters that this commit frees, in runs.
+    fn freed_sectors(&self) -> Vec<(u32, u32)> {
         let layout = self.store.layout;
-        let mut clusters = freed.iter().copied().peekable();
+        let mut clusters = self.table.freed().iter().copied().peekable();
+        let mut runs = Vec::new();
         while let Some(first) = clusters.next() {
             let mut count = 1;
             while clusters.next_if_eq(&(first + count)).is_some() {
                 count += 1;
             }
-            let sector = layout.cluster_sector(first);
-            self.store
-                .release(sector, count * layout.cluster_sectors, self.options.discard)?;
+            runs.push((layout.cluster_sector(first), count * layout.cluster_sectors));
         }
-        Ok(())
+        runs
     }
 
     /// Dirty bytes, an inode newer than its slot counted as a sector.

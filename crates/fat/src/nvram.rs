@@ -1,9 +1,9 @@
 //! A memory that survives a power cut, in front of the metadata of a volume: whatever sector it
 //! holds is newer than the one on flash.
 //!
-//! *Promises.* A sector that was put is durable at once, whole as far as the memory's own sectors
-//! are. It goes to flash only when it is evicted or the volume is unmounted. *Needs* a memory whose
-//! sectors are written whole and are durable on return. *Knows nothing of* what the sectors hold.
+//! *Promises.* A sector that was put is durable at once, old or new as a whole. It goes to flash
+//! only when it is evicted or the volume is unmounted. *Needs* a memory whose sectors are written
+//! whole and are durable on return. *Knows nothing of* what the sectors hold.
 //!
 //! # Layout
 //!
@@ -11,18 +11,20 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0..8 | `NLFATNV1` |
+//! | 0..8 | `NLFATNV2` |
 //! | 8..12 | B |
 //! | 12..16 | `slots` |
 //! | 16..20 | the volume's number |
 //! | 20..24 | sectors of the volume |
 //! | 24..28 | CRC-32 of bytes 0..24 |
-//! | S.. | one tag a slot: the sector that it holds (4 bytes, 0: none), and the CRC-32 of these 4 bytes and bytes 16..24 (4 bytes); a tag that does not fit its CRC is none |
+//! | S.. | one tag a slot: the sector that it holds (4 bytes, 0: none), the CRC-32 of these 4 bytes, the version and bytes 16..24 (4 bytes), and the version (8 bytes); a tag that does not fit its CRC is none |
 //! | from the next multiple of S | `slots` times B bytes |
 //!
-//! **Power loss.** A slot's data is written before its tag, and a tag is cleared only when the data
-//! is durable on flash or the sector's cluster is free there. So each tag names the newest contents
-//! of its sector at every moment. Two tags never name one sector.
+//! **Power loss.** A slot's data is written before its tag. A change within one sector of the memory
+//! is made in place; any other goes to a free slot, whose tag has a higher version. A tag is cleared
+//! only when one of a higher version names the sector, when the data is durable on flash, or when
+//! the sector's cluster is free there. So at every moment the highest tag of a sector names its
+//! newest contents.
 
 use crate::{
     FatError,
@@ -31,9 +33,9 @@ use crate::{
 use alloc::{collections::BTreeSet, vec, vec::Vec};
 use nandlab_block::{BlockDevice, Lba, Lru};
 
-const MAGIC: &[u8; 8] = b"NLFATNV1";
+const MAGIC: &[u8; 8] = b"NLFATNV2";
 const HEADER: usize = 28;
-const TAG: u64 = 8;
+const TAG: u64 = 16;
 /// Fewer slots are no use.
 const SLOTS_MIN: u32 = 8;
 
@@ -49,6 +51,17 @@ pub(crate) struct Nvram<N> {
     /// The slot of each sector that is here.
     held: Lru<u32, u32>,
     free: Vec<u32>,
+    /// Slots whose tags name older contents of a sector.
+    stale: Vec<u32>,
+    /// The highest version of a tag.
+    version: u64,
+}
+
+/// A tag that counts.
+#[derive(Clone, Copy, Debug)]
+struct Tag {
+    sector: u32,
+    version: u64,
 }
 
 impl<N: BlockDevice> Nvram<N> {
@@ -84,6 +97,8 @@ impl<N: BlockDevice> Nvram<N> {
             data_start,
             held: Lru::new(slots as usize),
             free: (0..slots).rev().collect(),
+            stale: Vec::new(),
+            version: 0,
         };
         nvram.load()?;
         Ok(nvram)
@@ -138,10 +153,11 @@ impl<N: BlockDevice> Nvram<N> {
     fn refuse_foreign(&mut self, header: &[u8]) -> Result<(), FatError> {
         let volume: [u8; 8] = core::array::from_fn(|at| header[16 + at]);
         let tags = self.tags()?;
-        let sectors = tags
+        let sectors: BTreeSet<u32> = tags
             .chunks_exact(TAG as usize)
-            .filter_map(|tag| tagged(tag, &volume))
-            .count() as u32;
+            .filter_map(|tag| Some(tagged(tag, &volume)?.sector))
+            .collect();
+        let sectors = sectors.len() as u32;
         if sectors == 0 {
             return Ok(());
         }
@@ -158,14 +174,34 @@ impl<N: BlockDevice> Nvram<N> {
 
     fn take_up(&mut self) -> Result<(), FatError> {
         let tags = self.tags()?;
-        for (number, tag) in (0..self.slots).zip(tags.chunks_exact(TAG as usize)) {
-            let sector = tagged(tag, &self.volume);
-            if let Some(sector) = sector.filter(|sector| !self.held.contains(*sector)) {
-                self.held.insert(sector, number);
-            }
+        let slots = (0..self.slots).zip(tags.chunks_exact(TAG as usize));
+        let mut found: Vec<(Tag, u32)> = slots
+            .filter_map(|(number, tag)| Some((tagged(tag, &self.volume)?, number)))
+            .collect();
+        found.sort_by_key(|(tag, _)| tag.version);
+        for (tag, number) in &found {
+            self.version = tag.version;
+            let older = self.held.remove(tag.sector);
+            self.stale.extend(older);
+            self.held.insert(tag.sector, *number);
         }
-        let taken: BTreeSet<u32> = self.held.iter().map(|(_, slot)| *slot).collect();
-        self.free.retain(|number| !taken.contains(number));
+        let tagged: BTreeSet<u32> = found.iter().map(|(_, number)| *number).collect();
+        self.free.retain(|number| !tagged.contains(number));
+        Ok(())
+    }
+
+    /// Clears tags that name older contents. They must go before a tag that outshines them.
+    fn clear_stale(&mut self) -> Result<(), FatError> {
+        while let Some(number) = self.stale.pop() {
+            self.clear(number)?;
+        }
+        Ok(())
+    }
+
+    /// Frees a slot.
+    fn clear(&mut self, number: u32) -> Result<(), FatError> {
+        self.set_tag(number, None)?;
+        self.free.push(number);
         Ok(())
     }
 
@@ -189,16 +225,41 @@ impl<N: BlockDevice> Nvram<N> {
     /// Stores a sector; false if there is no slot for it, and some must be [evicted](Self::eldest)
     /// first.
     pub fn put(&mut self, sector: u32, data: &[u8]) -> Result<bool, FatError> {
-        if let Some(slot) = self.held.get(sector).copied() {
-            self.write(self.place(slot), data)?;
+        self.clear_stale()?;
+        let old = self.held.get(sector).copied();
+        if let Some(slot) = old
+            && self.change_in_place(slot, data)?
+        {
             return Ok(true);
         }
         let Some(number) = self.free.pop() else {
             return Ok(false);
         };
         self.write(self.place(number), data)?;
-        self.set_tag(number, sector)?;
+        self.version += 1;
+        let version = self.version;
+        self.set_tag(number, Some(Tag { sector, version }))?;
+        if let Some(old) = old {
+            self.clear(old)?;
+        }
         self.held.insert(sector, number);
+        Ok(true)
+    }
+
+    /// Makes a change that lies in one sector of the memory; false if it lies in several.
+    fn change_in_place(&mut self, number: u32, data: &[u8]) -> Result<bool, FatError> {
+        let place = self.place(number);
+        let mut held = vec![0; data.len()];
+        self.read(place, &mut held)?;
+        let line = self.sector as usize;
+        let pairs = held.chunks(line).zip(data.chunks(line));
+        let places = (place..).step_by(line).zip(pairs);
+        let mut changed = places.filter(|(_, (old, new))| old != new);
+        let first = changed.next();
+        if changed.next().is_some() {
+            return Ok(false);
+        }
+        first.map_or(Ok(()), |(at, (_, new))| self.write(at, new))?;
         Ok(true)
     }
 
@@ -209,26 +270,21 @@ impl<N: BlockDevice> Nvram<N> {
 
     /// Lets go of a sector, which is durable on flash or needed no more.
     pub fn release(&mut self, sector: u32) -> Result<(), FatError> {
-        if let Some(slot) = self.held.remove(sector) {
-            self.set_tag(slot, 0)?;
-            self.free.push(slot);
+        self.clear_stale()?;
+        match self.held.remove(sector) {
+            Some(slot) => self.clear(slot),
+            None => Ok(()),
         }
-        Ok(())
     }
 
-    fn set_tag(&mut self, number: u32, sector: u32) -> Result<(), FatError> {
+    fn set_tag(&mut self, number: u32, tag: Option<Tag>) -> Result<(), FatError> {
         let at = u64::from(number) * TAG;
         let start = self.sector + at / self.sector * self.sector;
         let mut tags = vec![0; self.sector as usize];
         self.read(start, &mut tags)?;
         let within = (at % self.sector) as usize;
-        put32(&mut tags, within, sector);
-        let crc = if sector == 0 {
-            0
-        } else {
-            tag_crc(sector, &self.volume)
-        };
-        put32(&mut tags, within + 4, crc);
+        let bytes = tag.map_or([0; TAG as usize], |tag| tag.bytes(&self.volume));
+        tags[within..within + TAG as usize].copy_from_slice(&bytes);
         self.write(start, &tags)
     }
 
@@ -237,14 +293,28 @@ impl<N: BlockDevice> Nvram<N> {
     }
 }
 
-fn tag_crc(sector: u32, volume: &[u8; 8]) -> u32 {
-    let mut bytes = [0; 12];
-    put32(&mut bytes, 0, sector);
-    bytes[4..].copy_from_slice(volume);
-    crc32fast::hash(&bytes)
+impl Tag {
+    fn bytes(self, volume: &[u8; 8]) -> [u8; TAG as usize] {
+        let mut bytes = [0; TAG as usize];
+        put32(&mut bytes, 0, self.sector);
+        bytes[8..].copy_from_slice(&self.version.to_le_bytes());
+        put32(&mut bytes, 4, self.crc(volume));
+        bytes
+    }
+
+    fn crc(self, volume: &[u8; 8]) -> u32 {
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&self.sector.to_le_bytes());
+        hasher.update(&self.version.to_le_bytes());
+        hasher.update(volume);
+        hasher.finalize()
+    }
 }
 
-fn tagged(tag: &[u8], volume: &[u8; 8]) -> Option<u32> {
-    let sector = le32(tag, 0);
-    (sector != 0 && le32(tag, 4) == tag_crc(sector, volume)).then_some(sector)
+fn tagged(bytes: &[u8], volume: &[u8; 8]) -> Option<Tag> {
+    let tag = Tag {
+        sector: le32(bytes, 0),
+        version: u64::from_le_bytes(core::array::from_fn(|at| bytes[8 + at])),
+    };
+    (tag.sector != 0 && le32(bytes, 4) == tag.crc(volume)).then_some(tag)
 }

@@ -274,21 +274,22 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         sectors.iter().try_for_each(|sector| nvram.release(*sector))
     }
 
-    /// Clusters have become free: what memory and cache hold of their sectors is void, and the
-    /// device need not keep it.
-    pub fn release(&mut self, sector: u32, count: u32, discard: bool) -> Result<(), FatError> {
+    /// Forgets what memory and cache hold of clusters that nothing leads to any more. The table
+    /// may not free them before: a directory that stayed in the memory would overwrite the
+    /// contents of the next owner.
+    pub fn forget_freed(&mut self, sector: u32, count: u32) -> Result<(), FatError> {
         self.cache.forget_run(sector, count);
-        if let Some(nvram) = &mut self.nvram {
-            (sector..sector + count).try_for_each(|sector| nvram.release(sector))?;
-        }
-        if discard {
-            self.device.discard(
-                Lba(u64::from(sector) * self.ratio),
-                u64::from(count) * self.ratio,
-            )?;
-            self.unflushed = true;
-        }
-        Ok(())
+        let Some(nvram) = &mut self.nvram else {
+            return Ok(());
+        };
+        (sector..sector + count).try_for_each(|sector| nvram.release(sector))
+    }
+
+    /// Tells the device that it need not keep the sectors of free clusters.
+    pub fn discard(&mut self, sector: u32, count: u32) -> Result<(), FatError> {
+        let sectors = u64::from(count) * self.ratio;
+        self.unflushed = true;
+        Ok(self.device.discard(self.lba(sector), sectors)?)
     }
 
     /// Makes what was written durable.

@@ -314,12 +314,17 @@ impl Table {
         Ok(images)
     }
 
-    /// Everything is on the medium. Gives the clusters that are free for good, in order.
-    pub fn committed(&mut self) -> BTreeSet<u32> {
+    /// Clusters that are not free on the medium yet, in order.
+    pub fn freed(&self) -> &BTreeSet<u32> {
+        &self.freed
+    }
+
+    /// Everything is on the medium.
+    pub fn committed(&mut self) {
         self.changed.clear();
         self.late.clear();
+        self.freed.clear();
         self.scattered = false;
-        core::mem::take(&mut self.freed)
     }
 }
 

@@ -42,7 +42,7 @@ impl<D: BlockDevice + 'static> Volume<D> for FatVolume {
     }
 }
 
-impl<D: BlockDevice> Mounted<D> for Fat<D> {
+impl<D: BlockDevice, N: BlockDevice> Mounted<D> for Fat<D, N> {
     fn damage(&mut self, _: Promise) -> Result<Vec<String>, VolumeError> {
         let findings = self.check()?.findings;
         let damage = findings

@@ -26,6 +26,7 @@
 //! | `sparse` | a backing store for chips on which little is written |
 //! | `faults` | failures and bit errors, and the error correction against them |
 //! | `chip` | the `Mtd` implementation |
+//! | `beside` | a memory that keeps its contents, beside the chip |
 //! | `log` | operations with their times, and their replay |
 
 #![no_std]
@@ -33,6 +34,7 @@
 
 extern crate alloc;
 
+mod beside;
 mod calendar;
 mod cells;
 mod chip;
@@ -44,6 +46,7 @@ pub mod preset;
 mod sparse;
 mod spec;
 
+pub use beside::Beside;
 pub use cells::BlockCells;
 pub use chip::{Chip, Counts, ForkError};
 pub use contents::PageStore;

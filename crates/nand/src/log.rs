@@ -46,6 +46,13 @@ pub enum LoggedKind {
     Erase(Block),
     /// The mark of a bad block.
     MarkBad(Block),
+    /// A line of the memory beside the chip.
+    Line {
+        /// The line that is written.
+        line: u32,
+        /// Its bytes.
+        data: Box<[u8]>,
+    },
 }
 
 /// How a power cut leaves an operation.
@@ -84,6 +91,7 @@ impl Chip {
     /// Starts keeping every media operation (a log already kept goes on).
     pub fn start_log(&mut self) {
         self.oplog.0.get_or_insert_default();
+        self.beside.start_log();
         self.update_plain();
     }
 
@@ -92,14 +100,19 @@ impl Chip {
         self.oplog.is_on()
     }
 
-    /// Operations logged so far.
+    /// Operations of the chip that are logged so far, without those of the memory beside it.
     pub fn logged(&self) -> &[LoggedOp] {
         self.oplog.0.as_deref().unwrap_or_default()
     }
 
     /// Takes the log and stops keeping it.
     pub fn take_log(&mut self) -> Vec<LoggedOp> {
-        let log = self.oplog.0.take().unwrap_or_default();
+        let mut log = self.oplog.0.take().unwrap_or_default();
+        let lines = self.beside.take_log();
+        if !lines.is_empty() {
+            log.extend(lines);
+            log.sort_by_key(|op| op.start);
+        }
         self.update_plain();
         log
     }
@@ -132,6 +145,10 @@ impl Chip {
                 }
                 LoggedKind::Erase(block) => self.erase(*block),
                 LoggedKind::MarkBad(block) => self.mark_bad(*block),
+                LoggedKind::Line { line, data } => {
+                    self.beside.replay(*line, data);
+                    Ok(())
+                }
             },
             Fate::Torn(word) => match op {
                 LoggedKind::Program { page, .. } | LoggedKind::Copy { to: page, .. } => {
@@ -141,6 +158,8 @@ impl Chip {
                     self.tear_erase(*block, word);
                     Ok(())
                 }
+                // A line is never torn.
+                LoggedKind::Line { .. } => Ok(()),
                 // A mark is one bit; it is there or it is not.
                 LoggedKind::MarkBad(block) => {
                     if word & 1 == 0 {
@@ -363,11 +382,12 @@ fn ignore_recurring(result: Result<(), MtdError>) -> Result<(), MtdError> {
 }
 
 impl LoggedKind {
-    /// The die that is changed.
+    /// The die that is changed; none of them is the memory beside the chip.
     fn die(&self, g: &Geometry) -> u32 {
         match self {
             Self::Program { page, .. } | Self::Copy { to: page, .. } => g.die_of(g.block_of(*page)),
             Self::Erase(block) | Self::MarkBad(block) => g.die_of(*block),
+            Self::Line { .. } => u32::MAX,
         }
     }
 }

@@ -22,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+mod beside;
 pub mod build;
 pub mod chip;
 pub mod document;

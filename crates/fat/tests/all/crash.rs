@@ -273,7 +273,7 @@ fn nothing_is_lost_while_the_memory_holds_the_metadata() {
         fat.unmount()
     };
     // A memory that holds everything, and one that must evict.
-    for sectors in [256, 14] {
+    for sectors in [2048, 112] {
         let make = |rail: &Rail| {
             let mut disk = ram(8 * 1024);
             format(
@@ -285,14 +285,14 @@ fn nothing_is_lost_while_the_memory_holds_the_metadata() {
                 },
             )
             .unwrap();
-            (disk, Nvram::new(512, sectors, rail.clone()))
+            (disk, Nvram::new(64, sectors, rail.clone()))
         };
         let rail = Rail::new();
         let (mut disk, mut memory) = make(&rail);
         run(&rail, &mut disk, &mut memory, &mut Vec::new()).unwrap();
         common::assert_clean(&mut disk, "after unmount");
         let steps = rail.steps();
-        for cut in (0..steps).step_by(3) {
+        for cut in (0..steps).step_by(7) {
             let rail = Rail::new();
             let mut done = Vec::new();
             let (mut disk, mut memory) = make(&rail);

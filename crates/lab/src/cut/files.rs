@@ -96,6 +96,17 @@ pub(super) fn recipe(
         })
 }
 
+/// The same with its metadata in the memory beside the chip.
+pub(super) fn recipe_with_nvram(fs: &FsDescription) -> Result<Recipe, PrepareError> {
+    fs.layer
+        .recipe_with_nvram()
+        .ok_or_else(|| PrepareError::Setting {
+            key: "nvram.holds",
+            found: "metadata".into(),
+            expected: "a file system that says what it promises with its metadata there",
+        })
+}
+
 /// The first `limit` changes and syncs of a stream of calls. What only looks, or only computes, is
 /// left out.
 pub(super) fn file_operations(calls: &mut dyn FileCalls, limit: usize) -> Vec<FileOp> {

@@ -33,6 +33,14 @@ impl Keep {
         }
     }
 
+    /// Keeps nothing, because a file of the state would mislead.
+    pub fn refused(why: &'static str) -> Self {
+        Self {
+            end: "none",
+            write: Box::new(move |_, _| Err(why.into())),
+        }
+    }
+
     /// Keeps the sectors of a layer's disk, after the layer's recovery.
     pub fn disk<L>(layer: L) -> Self
     where

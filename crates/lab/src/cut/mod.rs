@@ -11,7 +11,7 @@ pub mod matrix;
 use crate::Experiment;
 use crate::experiment::Precondition;
 use crate::workload::{CutWorkload, OpenError, WorkloadDescription};
-use files::{Described, OnFlash, Partitioned, file_operations, recipe};
+use files::{Described, OnFlash, Partitioned, file_operations, recipe, recipe_with_nvram};
 use keep::Keep;
 use nandlab_crash::files::{mixed, sequences};
 use nandlab_crash::{
@@ -24,7 +24,7 @@ use nandlab_pagecache::write_back::{Deferred, Settings};
 use nandlab_stack::build::new_chip;
 use nandlab_stack::fs::Recipe;
 use nandlab_stack::layer::ChipFlash;
-use nandlab_stack::{BuildError, FsDescription};
+use nandlab_stack::{BuildError, FsDescription, Translation};
 use nandlab_vfs::Volume;
 use nandlab_workload::{SpecError, WorkloadError};
 use std::path::{Path, PathBuf};
@@ -189,7 +189,7 @@ impl Prepared {
     fn on_disk(experiment: &Experiment, limit: usize) -> Result<Self, PrepareError> {
         let subject = Disk {
             chip: chip(experiment)?,
-            layer: experiment.stack.ftl.layer.clone(),
+            layer: translation(experiment),
         };
         let geometry = subject.geometry()?;
         let sector = u64::from(geometry.sector);
@@ -216,9 +216,15 @@ impl Prepared {
             });
         }
         let chip = chip(experiment)?;
-        let layer = experiment.stack.ftl.layer.clone();
+        let layer = translation(experiment);
         let is_volume = layer.flash.as_ref().is_some_and(|flash| flash.is_volume());
-        let recipe = recipe(fs, experiment.run.seed, is_volume)?;
+        let nvram = experiment.stack.nvram.as_ref();
+        let holds_metadata = nvram.is_some_and(|nvram| nvram.cache().is_none());
+        let recipe = if holds_metadata {
+            recipe_with_nvram(fs)?
+        } else {
+            recipe(fs, experiment.run.seed, is_volume)?
+        };
         let ops = operations_on_files(experiment, limit)?;
         Ok(match recipe {
             Recipe::Disk(recipe) => {
@@ -228,7 +234,11 @@ impl Prepared {
                     recipe,
                 };
                 let layer = Partitioned { layer, fs };
-                let keep = Keep::disk(layer.clone());
+                let keep = if holds_metadata {
+                    Keep::refused("the disk alone lacks the metadata, which is in the memory")
+                } else {
+                    Keep::disk(layer.clone())
+                };
                 Self::of(
                     Files {
                         chip,
@@ -254,6 +264,15 @@ impl Prepared {
                 )
             }
         })
+    }
+}
+
+/// The described layer, with the memory beside the chip if there is one.
+fn translation(experiment: &Experiment) -> Translation {
+    let layer = experiment.stack.ftl.layer.clone();
+    match experiment.stack.nvram {
+        Some(nvram) => layer.with_nvram(nvram),
+        None => layer,
     }
 }
 
@@ -344,13 +363,6 @@ fn refuse_unsuitable(experiment: &Experiment) -> Result<(), PrepareError> {
             "chip.save",
             path.display().to_string(),
             "none: an exploration leaves many chips, none of them the one to keep",
-        );
-    }
-    if experiment.stack.nvram.is_some() {
-        return refuse(
-            "nvram.holds",
-            "a memory".into(),
-            "nothing: what is in a memory beside the chip is not followed through cuts",
         );
     }
     if experiment.run.precondition != Precondition::None {

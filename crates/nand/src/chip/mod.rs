@@ -3,6 +3,7 @@
 mod quick;
 mod recent;
 
+use crate::beside::Lines;
 use crate::calendar::{Calendar, Window};
 use crate::cells::{BlockCells, Cells, Odd};
 use crate::contents::{PageData, PageStore};
@@ -62,6 +63,7 @@ pub struct Chip {
     counts: Counts,
     recent: Ring<Recent, 32>,
     pub(crate) oplog: OpLog,
+    pub(crate) beside: Lines,
     per_block: Divisor,
     page_bytes: usize,
     several_programs: bool,
@@ -110,6 +112,7 @@ impl Chip {
             counts: Counts::default(),
             recent: Ring::default(),
             oplog: OpLog::default(),
+            beside: Lines::default(),
             cells,
             data,
             faults,
@@ -163,6 +166,7 @@ impl Chip {
             counts: self.counts,
             recent: self.recent.clone(),
             oplog: OpLog::default(),
+            beside: self.beside.fork(),
             per_block: self.per_block,
             page_bytes: self.page_bytes,
             several_programs: self.several_programs,

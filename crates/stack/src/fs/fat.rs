@@ -1,12 +1,14 @@
 //! FAT in `[fs]`.
 
 use super::{
-    FsDescription, FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, Recipe,
-    disk,
+    DiskPart, FsDescription, FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted,
+    Recipe, disk,
 };
+use crate::beside::BesideChip;
 use crate::value::Size;
 use crate::{DescriptionError, Section};
 use nandlab_fat::{Bits, Fat, FatVolume, Format, Options};
+use nandlab_vfs::{self as vfs, Nature, Volume, VolumeError};
 use std::sync::Arc;
 
 /// The values of `fs.type`. Without a number mkfs chooses.
@@ -142,5 +144,31 @@ impl FsLayer for FatDescription {
             format: self.format.clone(),
             options: self.mount,
         })))
+    }
+
+    fn recipe_with_nvram(&self) -> Option<Recipe> {
+        Some(Recipe::Disk(Box::new(WithNvram(FatVolume {
+            format: self.format.clone(),
+            options: self.mount,
+        }))))
+    }
+}
+
+/// A volume whose metadata is in the memory beside the chip.
+struct WithNvram(FatVolume);
+
+impl Volume<DiskPart> for WithNvram {
+    fn nature(&self, disk: &DiskPart) -> Nature {
+        self.0.nature(disk)
+    }
+
+    fn format(&self, disk: &mut DiskPart) -> Result<(), VolumeError> {
+        self.0.format(disk)
+    }
+
+    fn mount(&self, disk: DiskPart) -> Result<Box<dyn vfs::Mounted<DiskPart>>, VolumeError> {
+        let nvram = BesideChip::of(disk.beside())?;
+        let fat = Fat::mount_with_nvram(disk, nvram, self.0.options)?;
+        Ok(Box::new(fat))
     }
 }

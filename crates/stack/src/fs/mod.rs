@@ -27,6 +27,7 @@ use crate::layer::{ChipFlash, Device, Processor};
 use crate::value::Size;
 use crate::{DescriptionError, Document, HostDescription, MemoryDescription, Section, Setting};
 use nandlab_block::{BlockDevice, BlockError, Lba, Partition};
+use nandlab_nand::Beside;
 use nandlab_sim::Nanos;
 use nandlab_vfs::{FileSystem, Volume};
 use std::any::Any;
@@ -71,11 +72,20 @@ impl FsPlace {
 pub trait Disk: BlockDevice {
     /// The device of which this is a part, unless the disk is lent.
     fn into_device(self: Box<Self>) -> Option<Box<dyn Device>>;
+
+    /// The memory beside the chip of that device.
+    fn beside(&self) -> Option<Beside> {
+        None
+    }
 }
 
 impl Disk for Partition<Box<dyn Device>> {
     fn into_device(self: Box<Self>) -> Option<Box<dyn Device>> {
         Some(self.into_inner())
+    }
+
+    fn beside(&self) -> Option<Beside> {
+        self.inner().medium().beside()
     }
 }
 
@@ -205,6 +215,11 @@ pub trait FsLayer: Any + fmt::Debug + Send + Sync {
     /// The file system as the crash explorer takes it, with its promise. `None`: it is measured,
     /// but not cut. The arguments are those of a [`Machine`].
     fn recipe(&self, _seed: u64, _on_volume: bool) -> Option<Recipe> {
+        None
+    }
+
+    /// The same with its metadata in the memory beside the chip, if it [can](Self::knows_nvram).
+    fn recipe_with_nvram(&self) -> Option<Recipe> {
         None
     }
 }

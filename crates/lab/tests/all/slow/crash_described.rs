@@ -137,6 +137,29 @@ fn file_systems_on_a_volume_survive_their_cuts_with_every_memory_of_a_scan() {
 }
 
 #[test]
+fn a_memory_beside_the_chip_is_followed_through_cuts() {
+    let text = include_str!("../../../../../experiments/crash-ext3.toml");
+    let fat = &[
+        "fs.type=fat12",
+        "fs.mode=",
+        "fs.checkpoint=",
+        "fs.journal-size=",
+    ][..];
+    let metadata = &["nvram.holds=metadata", "nvram.size=8 KiB"][..];
+    let writes = &["nvram.holds=writes", "nvram.size=16 KiB"][..];
+    for (disk, nvram) in [(fat, metadata), (fat, writes), (&[], writes)] {
+        let prepared = Prepared::new(&take(text, &[disk, nvram].concat()), 1_000).unwrap();
+        let plan = Plan {
+            cuts: Cuts::Sample(300),
+            ..Plan::default()
+        };
+        let report = prepared.explore(&plan, &|_, _| ()).unwrap();
+        assert_eq!(report.violations_total, 0, "{disk:?} {nvram:?}: {report}");
+        assert!(report.states > 100, "{disk:?} {nvram:?}: {report}");
+    }
+}
+
+#[test]
 fn a_workload_longer_than_the_limit_is_cut_short_and_says_so() {
     let prepared = Prepared::new(&experiment(&[]), 20).unwrap();
     assert!(prepared.cut_short && prepared.operations().len() == 20);

@@ -7,7 +7,7 @@ const PAGE: &str = include_str!("../../../../../docs/matrix.md");
 #[test]
 fn our_matrix_survives_its_cuts_and_the_book_shows_its_table() {
     let lab = Lab::new();
-    let args = ["crash", "--matrix", "--cuts", "45", "--second", "30"];
+    let args = ["crash", "--matrix", "--cuts", "25", "--second", "30"];
     let (table, _) = lab.exits(0, &args);
     let sum = table.lines().last().unwrap();
     let distinct = sum
