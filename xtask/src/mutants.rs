@@ -1,17 +1,17 @@
 //! The mutation score of the code that reads and writes formats and that recovers: a tool breaks
 //! one line, and some test must fail.
 //!
-//! `.cargo/mutants.toml` says which files. The tool breaks them in a clone of the last commit, so
-//! that a run that is stopped leaves the checkout as it is.
+//! `.cargo/mutants.toml` says which files. The tool breaks them in a clone of the last commit: a run
+//! that stops early leaves the checkout as it is.
 
 use crate::{Outcome, cargo, root};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-/// The part of all mutants that a run tries, unless it is told another.
+/// The part of all mutants that a run tries by default.
 const SAMPLE: &str = "0/100";
-/// The least share of mutants that tests find, in percent. A ratchet: raise it when more are found.
+/// The least share of mutants that tests find, in percent. A ratchet: raise it when they find more.
 const LEAST: usize = 90;
 /// Seconds after which the tests of a mutant hang: many times what they take.
 const SECONDS_MAX: &str = "400";

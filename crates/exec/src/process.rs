@@ -233,7 +233,7 @@ pub struct Instance {
     socket: OwnedFd,
     process: Pid,
     server: Arc<Server>,
-    /// Room for messages; `length` bytes of it are the last one.
+    /// Space for messages; `length` bytes of it are the last one.
     message: Vec<u8>,
     length: usize,
 }

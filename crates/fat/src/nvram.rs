@@ -1,9 +1,9 @@
 //! A memory that survives a power cut, in front of the metadata of a volume: whatever sector it
 //! holds is newer than the one on flash.
 //!
-//! *Promises.* A sector that was put is durable at once, old or new as a whole. It goes to flash
-//! only when it is evicted or the volume is unmounted. *Needs* a memory whose sectors are written
-//! whole and are durable on return. *Knows nothing of* what the sectors hold.
+//! *Promises.* A sector is durable when its put returns, and a cut leaves it old or new as a whole.
+//! It goes to flash only at its eviction or at the end of the mount. *Needs* a memory whose sectors
+//! a write replaces whole, and durably when it returns. *Knows nothing of* their contents.
 //!
 //! # Layout
 //!
@@ -20,10 +20,10 @@
 //! | S.. | one tag a slot: the sector that it holds (4 bytes, 0: none), the CRC-32 of these 4 bytes, the version and bytes 16..24 (4 bytes), and the version (8 bytes); a tag that does not fit its CRC is none |
 //! | from the next multiple of S | `slots` times B bytes |
 //!
-//! **Power loss.** A slot's data is written before its tag. A change within one sector of the memory
-//! is made in place; any other goes to a free slot, whose tag has a higher version. A tag is cleared
-//! only when one of a higher version names the sector, when the data is durable on flash, or when
-//! the sector's cluster is free there. So at every moment the highest tag of a sector names its
+//! **Power loss.** A slot's data precede its tag. A change within one sector of the memory happens
+//! in place; any other goes to a free slot, whose tag has a higher version. A tag disappears
+//! only when one of a higher version names the sector, when the data are durable on flash, or when
+//! nothing leads to the sector's cluster. So at every moment the highest tag of a sector names its
 //! newest contents.
 
 use crate::{
@@ -263,7 +263,7 @@ impl<N: BlockDevice> Nvram<N> {
         Ok(true)
     }
 
-    /// What was used longest ago: an eighth of all.
+    /// The eighth of all sectors whose last use is the longest ago.
     pub fn eldest(&self) -> Vec<u32> {
         self.held.eldest().take(self.slots as usize / 8).collect()
     }

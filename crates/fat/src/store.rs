@@ -193,7 +193,7 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         Ok(())
     }
 
-    /// Changes part of a sector of a file. What is not changed is what it holds, or zeros if it is
+    /// Changes part of a sector of a file. The rest keeps its bytes, or becomes zeros if the sector is
     /// `fresh`.
     pub fn change_contents(
         &mut self,

@@ -1,8 +1,8 @@
 //! Memory beside a chip that keeps its contents without power, such as battery-backed RAM.
 //!
-//! *Promises.* A line that was written is durable at once and never torn. The memory is on the
-//! clock and the supply of its chip, in the chip's log and in its forks, so that a power cut leaves
-//! both as they were at one moment. *Knows nothing of* the contents.
+//! *Promises.* A line is durable when its write returns, and never torn. The memory shares the
+//! clock, the supply, the log and the forks of its chip: a power cut leaves both as they were at one
+//! moment. *Knows nothing of* the contents.
 
 use crate::Chip;
 use crate::log::{LoggedKind, LoggedOp};
@@ -107,7 +107,7 @@ impl Beside {
 }
 
 impl Chip {
-    /// Puts a memory of so many lines beside the chip, all zeros. One that was there is gone.
+    /// Puts a memory of so many lines beside the chip, all zeros, in the place of an older one.
     pub fn put_beside(&mut self, lines: u32) {
         let bytes = vec![0; lines as usize * Beside::LINE].into();
         let log = self.is_logging().then(Vec::new);

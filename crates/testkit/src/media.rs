@@ -1,7 +1,7 @@
 //! Digests of what runs leave on their media: no byte of a format changes unseen.
 //!
-//! A test that fails here may be right, if the format was changed on purpose. Then let the kernel
-//! judge the format (the tests under `slow::`), and write the digests anew:
+//! A run may differ because you changed the format on purpose. Then let the kernel judge the format
+//! (the tests under `slow::`), and write the digests anew:
 //!
 //! ```console
 //! NANDLAB_RESULTS=1 cargo test -p nandlab-fat -- model
@@ -60,7 +60,7 @@ impl Media {
     /// Asserts that the digest is the kept one of this name.
     ///
     /// # Panics
-    /// If it is another, or none is kept.
+    /// If it is another, or the file has none.
     pub fn assert(self, name: &str) {
         let digest = self.0.finalize();
         let word = u64::from_be_bytes(std::array::from_fn(|at| digest[at]));

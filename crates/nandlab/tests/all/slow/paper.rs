@@ -238,9 +238,9 @@ fn jftl_shows_both_figures_judges_the_claims_and_takes_exactly_the_second_copy_a
     parts(&paper, "jftl");
     let claims = verdicts(&paper);
     // On an aged device: docs/papers/jftl.md has the changes under which those that fail would
-    // hold.
+    // hold. Three seeds leave two claims undecided that fail with ten.
     let expected = [
-        ("jftl-near-ordered", "fails"),
+        ("jftl-near-ordered", "undecided"),
         ("journaled-half", "fails"),
         ("ordered-jftl-slightly", "undecided"),
         ("ordered-memory-slightly", "undecided"),
@@ -249,7 +249,7 @@ fn jftl_shows_both_figures_judges_the_claims_and_takes_exactly_the_second_copy_a
         ("rewrite-flat", "fails"),
         ("jftl-outperforms", "fails"),
         ("jftl-memory-outperforms", "fails"),
-        ("journaled-sinks", "fails"),
+        ("journaled-sinks", "undecided"),
         ("recovery-remap", "holds"),
     ];
     assert_eq!(claims, expected);
