@@ -1,8 +1,8 @@
 //! The mutation score of the code that reads and writes formats and that recovers: a tool breaks
 //! one line, and some test must fail.
 //!
-//! `.cargo/mutants.toml` says which files. The tool breaks them in a clone of the last commit: a run
-//! that stops early leaves the checkout as it is.
+//! `.cargo/mutants.toml` says which files. The tool breaks them in a clone of the last commit: a
+//! run that stops early leaves the checkout as it is.
 
 use crate::{Outcome, cargo, root};
 use std::path::PathBuf;
@@ -31,7 +31,8 @@ pub fn run(words: &[String]) -> Outcome {
         .iter()
         .try_for_each(|(name, version)| install(name, version))?;
     let tree = clone()?;
-    let found = folder().join("found");
+    // Lists of an earlier run must not count if this one does not begin.
+    let found = emptied("found")?;
     let mut command = cargo();
     command
         .current_dir(&tree)
@@ -44,7 +45,7 @@ pub fn run(words: &[String]) -> Outcome {
     command.args(["--shard", part, "--sharding", "round-robin", "--output"]);
     command.arg(&found);
     command.args(["--", "--lib", "--tests", "-E", "not test(/^slow::/)"]);
-    // It fails if a mutant survives; its lists have more.
+    // It fails if a mutant survives; its lists say which.
     _ = crate::run(&mut command);
     judge(&found.join("mutants.out"))
 }
@@ -76,12 +77,18 @@ fn install(name: &str, version: &str) -> Outcome {
     crate::run(command.args([name, "--version", version]))
 }
 
+/// A part of the folder, without what an earlier run left there.
+fn emptied(name: &str) -> Result<PathBuf, String> {
+    let part = folder().join(name);
+    if part.exists() {
+        fs::remove_dir_all(&part).map_err(|why| format!("{}: {why}", part.display()))?;
+    }
+    Ok(part)
+}
+
 /// A fresh clone of the last commit.
 fn clone() -> Result<PathBuf, String> {
-    let tree = folder().join("tree");
-    if tree.exists() {
-        fs::remove_dir_all(&tree).map_err(|why| format!("{}: {why}", tree.display()))?;
-    }
+    let tree = emptied("tree")?;
     let mut git = Command::new("git");
     git.args(["clone", "--quiet"]).arg(root()).arg(&tree);
     crate::run(&mut git)?;
@@ -99,6 +106,9 @@ fn judge(found: &std::path::Path) -> Outcome {
     let caught = list("caught.txt")?.len() + list("timeout.txt")?.len();
     let missed = list("missed.txt")?;
     let all = caught + missed.len();
+    if all == 0 {
+        return Err("found no mutants in this part, expected at least one".into());
+    }
     println!("{caught} of {all} mutants found, {} survive", missed.len());
     missed.iter().for_each(|mutant| println!("  {mutant}"));
     let page = root().join(PAGE);

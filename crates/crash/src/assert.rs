@@ -43,8 +43,8 @@ pub fn assert_found<S: Subject>(subject: &S, ops: &[S::Op], plan: &Plan) -> Cras
     report
 }
 
-/// Explores a layer as it is, which must survive, and then with each of its seeded bugs, which a cut
-/// must show. `each` gets the report of each bug.
+/// Explores a layer as it is, which must survive, and then with each of its seeded bugs, which a
+/// cut must show. `each` gets the report of each bug.
 ///
 /// # Panics
 /// As [`assert_survives`] and [`assert_found`] do.

@@ -17,8 +17,12 @@
 //! | 16..20 | the volume's number |
 //! | 20..24 | sectors of the volume |
 //! | 24..28 | CRC-32 of bytes 0..24 |
-//! | S.. | one tag a slot: the sector that it holds (4 bytes, 0: none), the CRC-32 of these 4 bytes, the version and bytes 16..24 (4 bytes), and the version (8 bytes); a tag that does not fit its CRC is none |
+//! | S.. | a tag of 16 bytes for each slot |
 //! | from the next multiple of S | `slots` times B bytes |
+//!
+//! A tag has the sector in the slot (4 bytes, 0: none), a CRC-32 (4 bytes) and a version (8 bytes).
+//! The CRC covers the sector, the version and bytes 16..24 of the header. A tag with another CRC
+//! counts as none.
 //!
 //! **Power loss.** A slot's data precede its tag. A change within one sector of the memory happens
 //! in place; any other goes to a free slot, whose tag has a higher version. A tag disappears

@@ -193,8 +193,8 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         Ok(())
     }
 
-    /// Changes part of a sector of a file. The rest keeps its bytes, or becomes zeros if the sector is
-    /// `fresh`.
+    /// Changes part of a sector of a file. The rest keeps its bytes, or becomes zeros if the sector
+    /// is `fresh`.
     pub fn change_contents(
         &mut self,
         file: Ino,
@@ -274,9 +274,9 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         sectors.iter().try_for_each(|sector| nvram.release(*sector))
     }
 
-    /// Forgets what memory and cache hold of clusters that nothing leads to any more. The table
-    /// may not free them before: a directory that stayed in the memory would overwrite the
-    /// contents of the next owner.
+    /// Drops the sectors of unused clusters from memory and cache. The table must not free the
+    /// clusters before: a directory that stayed in the memory would overwrite the contents of the
+    /// next owner.
     pub fn forget_freed(&mut self, sector: u32, count: u32) -> Result<(), FatError> {
         self.cache.forget_run(sector, count);
         let Some(nvram) = &mut self.nvram else {

@@ -1,8 +1,8 @@
 //! Memory beside a chip that keeps its contents without power, such as battery-backed RAM.
 //!
 //! *Promises.* A line is durable when its write returns, and never torn. The memory shares the
-//! clock, the supply, the log and the forks of its chip: a power cut leaves both as they were at one
-//! moment. *Knows nothing of* the contents.
+//! clock, the supply, the log and the forks of its chip: a power cut leaves both as they were at
+//! one moment. *Knows nothing of* the contents.
 
 use crate::Chip;
 use crate::log::{LoggedKind, LoggedOp};

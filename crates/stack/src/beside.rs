@@ -1,5 +1,5 @@
-//! The non-volatile memory as a part of the chip: how the crash explorer takes it, since a power cut
-//! must find both at one moment.
+//! The non-volatile memory as a part of the chip. The crash explorer takes it so, because a power
+//! cut must find both at one moment.
 
 use crate::NvramDescription;
 use crate::layer::{Device, DiskLayer, Translation};
@@ -9,9 +9,9 @@ use nandlab_mtd::LayerError;
 use nandlab_nand::{Beside, Chip};
 use std::sync::Arc;
 
-/// A chip without the memory that its stack keeps something in.
+/// The chip lacks the memory that its stack needs.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("found a chip without memory, expected one beside it (nvram.size)")]
+#[error("the chip has no memory beside it, which nvram.holds needs")]
 pub(crate) struct NoMemory;
 
 /// The memory beside a chip as a disk of lines.

@@ -20,7 +20,7 @@ struct promise {
 };
 
 static struct promise promises[ROUNDS];
-static unsigned states, seconds, violations;
+static unsigned states, second_cuts, violations;
 
 static void must(int outcome, const char *what) {
     if (outcome < 0) {
@@ -125,11 +125,6 @@ static const char *judge(nandlab_chip *chip, uint64_t moment) {
     return why;
 }
 
-/* Whether the power fails again while a state recovers: in one state of so many. */
-static bool cut_again(void) {
-    return states % RECOVERIES == 0;
-}
-
 static void look_at_all(nandlab_chip *before, nandlab_log *log, unsigned words, uint64_t *promised);
 
 /* Judges a state. `promised` is the moment of the first cut, if this is the second. */
@@ -141,19 +136,23 @@ static void look(nandlab_chip *before, nandlab_log *log, nandlab_cut cut, uint64
     if (status == NANDLAB_STATUS_NO_MOMENT)
         return;
     must(-(int)status, "cut");
-    must(-(int)nandlab_chip_fork(chip, &recovering), "fork");
-    must(-(int)nandlab_log_start(chip), "log");
-    const char *why = judge(chip, promised ? *promised : moment);
-    must(-(int)nandlab_log_take(chip, &recovery), "take");
     states++;
-    seconds += promised != NULL;
+    second_cuts += promised != NULL;
+    bool again = !promised && states % RECOVERIES == 0;
+    if (again) {
+        must(-(int)nandlab_chip_fork(chip, &recovering), "fork");
+        must(-(int)nandlab_log_start(chip), "log");
+    }
+    const char *why = judge(chip, promised ? *promised : moment);
     if (why && violations++ < 3)
         printf("%s %zu, phase %u, word %u: %s\n", promised ? "then operation" : "operation",
                cut.operation, cut.phase, cut.word, why);
-    if (!promised && cut_again())
+    if (again) {
+        must(-(int)nandlab_log_take(chip, &recovery), "take");
         look_at_all(recovering, recovery, WORDS_AGAIN, &moment);
-    nandlab_log_free(recovery);
-    nandlab_chip_free(recovering);
+        nandlab_log_free(recovery);
+        nandlab_chip_free(recovering);
+    }
     nandlab_chip_free(chip);
 }
 
@@ -189,7 +188,7 @@ int main(void) {
     must(-(int)nandlab_log_length(log, &operations), "length");
     look_at_all(before, log, WORDS, NULL);
     printf("operations %zu\nstates %u\nof them after a second cut %u\nrefused programs %u\n"
-           "violations %u\n", operations, states, seconds, refused_programs, violations);
+           "violations %u\n", operations, states, second_cuts, refused_programs, violations);
     lfs_unmount(&lfs);
     nandlab_log_free(log);
     nandlab_chip_free(before);

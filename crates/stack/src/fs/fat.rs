@@ -105,6 +105,15 @@ impl FatDescription {
     }
 }
 
+impl FatDescription {
+    fn volume(&self) -> FatVolume {
+        FatVolume {
+            format: self.format.clone(),
+            options: self.mount,
+        }
+    }
+}
+
 impl FsLayer for FatDescription {
     fn name(&self) -> &'static str {
         "fat"
@@ -140,24 +149,18 @@ impl FsLayer for FatDescription {
     }
 
     fn recipe(&self, _: u64, _: bool) -> Option<Recipe> {
-        Some(Recipe::Disk(Box::new(FatVolume {
-            format: self.format.clone(),
-            options: self.mount,
-        })))
+        Some(Recipe::Disk(Box::new(self.volume())))
     }
 
     fn recipe_with_nvram(&self) -> Option<Recipe> {
-        Some(Recipe::Disk(Box::new(WithNvram(FatVolume {
-            format: self.format.clone(),
-            options: self.mount,
-        }))))
+        Some(Recipe::Disk(Box::new(NvramVolume(self.volume()))))
     }
 }
 
 /// A volume whose metadata is in the memory beside the chip.
-struct WithNvram(FatVolume);
+struct NvramVolume(FatVolume);
 
-impl Volume<DiskPart> for WithNvram {
+impl Volume<DiskPart> for NvramVolume {
     fn nature(&self, disk: &DiskPart) -> Nature {
         self.0.nature(disk)
     }
