@@ -6,6 +6,7 @@
 
 #define _GNU_SOURCE
 #include "nandlab_exec.h"
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,8 @@
 #include <unistd.h>
 
 enum { ANSWER, HELLO, FORMAT, ATTACH, READ, WRITE, FLUSH };
+enum { STAT = 32, LIST, CREATE, READ_FILE, WRITE_FILE, TRUNCATE, RENAME, REMOVE, SYNC, SPACE };
+enum { FILE_KIND = 1, DIRECTORY_KIND };
 enum { CHIP_READ = 16, CHIP_PROGRAM, CHIP_COPY, CHIP_ERASE, CHIP_IS_BAD, CHIP_MARK_BAD, CHIP_SYNC,
        CHIP_FENCE, CHIP_TIME, CHIP_ADVANCE };
 
@@ -147,51 +150,136 @@ void nandlab_explain(const char *why)
     snprintf(reason, sizeof reason, "%s", why);
 }
 
-static void answer(nandlab_chip *chip, nandlab_status status, uint32_t pages, size_t length)
+/* The answer to a call. */
+struct answer {
+    uint32_t status, first, second;
+    size_t length; /* of the bytes, which lie in `given` */
+};
+
+/* What the program serves: one of the two. */
+static const nandlab_layer *layer;
+static const nandlab_files *files;
+
+/* A list under way: the names to skip, and those that fit into `given`. */
+static struct {
+    uint32_t skip;
+    size_t length;
+    bool full;
+} list;
+static uint8_t given[1 << 17];
+
+void nandlab_entry(const char *name, bool directory)
 {
-    if (status != NANDLAB_STATUS_OK) {
-        length = strlen(reason);
-        memcpy(now.bytes, reason, length);
+    size_t length = strlen(name) + 2;
+    if (list.skip) {
+        list.skip--;
+    } else if (list.full || length > (sizeof given >> 1) - list.length) {
+        list.full = true;
+    } else {
+        given[list.length] = directory ? DIRECTORY_KIND : FILE_KIND;
+        memcpy(given + list.length + 1, name, length - 1);
+        list.length += length;
     }
-    put(chip->socket, ANSWER, status, pages, 0, length);
 }
 
-/* Serves one layer until the power goes. */
-static void serve(const nandlab_layer *layer, int socket)
+static struct answer serve_layer(nandlab_chip *chip, uint32_t kind, uint32_t page, uint8_t *bytes)
+{
+    struct answer a = {0};
+    if (kind == FORMAT || kind == ATTACH) {
+        a.first = (kind == FORMAT ? layer->format : layer->attach)(chip);
+        a.status = a.first ? NANDLAB_STATUS_OK : NANDLAB_STATUS_INTERNAL;
+    } else if (kind == READ) {
+        if (chip->shape.page > sizeof given)
+            _exit(1);
+        a.length = chip->shape.page;
+        memset(given, 0, a.length);
+        a.status = layer->read(chip, page, given);
+    } else if (kind == WRITE) {
+        a.status = layer->write(chip, page, bytes);
+    } else if (kind == FLUSH) {
+        a.status = layer->flush(chip);
+    } else {
+        a.status = NANDLAB_STATUS_ARGUMENT;
+    }
+    return a;
+}
+
+/* `bytes` end with NUL, and have space for one more. */
+static struct answer serve_files(nandlab_chip *chip, uint32_t kind, uint32_t first, uint32_t second,
+                                 uint8_t *bytes, size_t length)
+{
+    struct answer a = {0};
+    const char *path = (char *)bytes;
+    uint8_t *rest = bytes; /* what stands behind the path */
+    if (kind == WRITE_FILE || kind == RENAME) {
+        size_t ends = kind == RENAME ? first : second;
+        if (ends > length)
+            _exit(1);
+        rest = bytes + ends + 1;
+        memmove(rest, bytes + ends, length + 1 - ends);
+        bytes[ends] = 0;
+        length -= ends;
+    }
+    bool directory = false;
+    switch (kind) {
+    case FORMAT: a.status = files->format(chip); break;
+    case ATTACH: a.status = files->mount(chip); break;
+    case STAT:
+        a.status = files->stat(chip, path, &directory, &a.second);
+        a.first = directory ? DIRECTORY_KIND : FILE_KIND;
+        break;
+    case LIST:
+        list.skip = first, list.length = 0, list.full = false;
+        a.status = files->list(chip, path);
+        a.length = list.length;
+        break;
+    case CREATE: a.status = files->create(chip, path, first == DIRECTORY_KIND); break;
+    case READ_FILE:
+        if (second > sizeof given)
+            _exit(1);
+        a.status = files->read(chip, path, first, given, &second);
+        a.length = second;
+        break;
+    case WRITE_FILE: a.status = files->write(chip, path, first, rest, length); break;
+    case TRUNCATE: a.status = files->truncate(chip, path, first); break;
+    case RENAME: a.status = files->rename(chip, path, (char *)rest); break;
+    case REMOVE: a.status = files->remove(chip, path); break;
+    case SYNC: a.status = files->sync(chip, path); break;
+    case SPACE: a.status = files->space(chip, &a.first, &a.second); break;
+    default: a.status = ENOSYS;
+    }
+    return a;
+}
+
+/* Serves one chip until the power goes. */
+static void serve(int socket)
 {
     nandlab_chip chip = {.socket = socket};
     put(socket, HELLO, getpid(), 0, 0, 0);
     for (;;) {
         size_t length = get(socket);
-        uint32_t kind = now.kind, page = now.arguments[0], pages = 0;
+        uint32_t kind = now.kind, first = now.arguments[0], second = now.arguments[1];
         if (kind == FORMAT || kind == ATTACH)
             memcpy(&chip.shape, now.bytes, sizeof chip.shape);
-        size_t page_length = chip.shape.page;
-        uint8_t *data = calloc(1, page_length > length ? page_length : length + 1);
-        if (!data || (kind == READ && page_length > sizeof now.bytes))
+        uint8_t *bytes = malloc(length + 2);
+        if (!bytes)
             _exit(1);
-        memcpy(data, now.bytes, length);
+        memcpy(bytes, now.bytes, length);
+        bytes[length] = 0;
         reason[0] = 0;
-        nandlab_status status = NANDLAB_STATUS_OK;
-        size_t sent = 0;
-        if (kind == FORMAT || kind == ATTACH) {
-            pages = (kind == FORMAT ? layer->format : layer->attach)(&chip);
-            status = pages ? NANDLAB_STATUS_OK : NANDLAB_STATUS_INTERNAL;
-        } else if (kind == READ) {
-            status = layer->read(&chip, page, data);
-            memcpy(now.bytes, data, sent = page_length);
-        } else if (kind == WRITE)
-            status = layer->write(&chip, page, data);
-        else if (kind == FLUSH)
-            status = layer->flush(&chip);
-        else
-            status = NANDLAB_STATUS_ARGUMENT;
-        answer(&chip, status, pages, sent);
-        free(data);
+        struct answer a = layer ? serve_layer(&chip, kind, first, bytes)
+                                : serve_files(&chip, kind, first, second, bytes, length);
+        if (a.status != 0) {
+            a.length = strlen(reason);
+            memcpy(given, reason, a.length);
+        }
+        memcpy(now.bytes, given, a.length);
+        put(socket, ANSWER, a.status, a.first, a.second, a.length);
+        free(bytes);
     }
 }
 
-int nandlab_exec(const nandlab_layer *layer)
+static int serve_all(void)
 {
     signal(SIGCHLD, SIG_IGN); /* A child that ended leaves nothing to be waited for. */
     for (;;) {
@@ -215,8 +303,20 @@ int nandlab_exec(const nandlab_layer *layer)
         memcpy(&socket, CMSG_DATA(carried), sizeof socket);
         if (fork() == 0) {
             close(0);
-            serve(layer, socket);
+            serve(socket);
         }
         close(socket);
     }
+}
+
+int nandlab_exec(const nandlab_layer *served)
+{
+    layer = served;
+    return serve_all();
+}
+
+int nandlab_exec_files(const nandlab_files *served)
+{
+    files = served;
+    return serve_all();
 }

@@ -4,12 +4,37 @@ use crate::wire::{self, HEAD, Head};
 use nandlab_ftl::Tallied;
 use nandlab_mtd::{Block, Mtd, MtdError, Page};
 use nandlab_nand::Chip;
+use nandlab_sim::Clock;
+use nandlab_stack::layer::ChipFlash;
+
+/// A chip that a program calls.
+pub trait ProgramChip: Mtd {
+    /// Its clock.
+    fn clock(&self) -> Clock;
+}
+
+impl ProgramChip for Tallied<Chip> {
+    fn clock(&self) -> Clock {
+        self.inner().clock().clone()
+    }
+}
+
+impl ProgramChip for Box<dyn ChipFlash + '_> {
+    fn clock(&self) -> Clock {
+        (**self).clock()
+    }
+}
 
 /// The two numbers of an answer behind its status.
 type Numbers = [u32; 2];
 
 /// Serves one call. `answer` becomes the whole answer; returns its status.
-pub fn serve(flash: &mut Tallied<Chip>, call: Head, payload: &[u8], answer: &mut Vec<u8>) -> u32 {
+pub fn serve(
+    flash: &mut impl ProgramChip,
+    call: Head,
+    payload: &[u8],
+    answer: &mut Vec<u8>,
+) -> u32 {
     answer.clear();
     answer.resize(HEAD, 0);
     let served = match call.kind {
@@ -38,7 +63,7 @@ pub fn serve(flash: &mut Tallied<Chip>, call: Head, payload: &[u8], answer: &mut
 /// An answer, or the status of a call that breaks the protocol; or the chip's own error.
 type Served = Result<Result<Numbers, u32>, MtdError>;
 
-fn read(flash: &mut Tallied<Chip>, call: Head, answer: &mut Vec<u8>) -> Served {
+fn read(flash: &mut impl ProgramChip, call: Head, answer: &mut Vec<u8>) -> Served {
     let [page, data, oob] = call.arguments;
     let (data, oob) = sides(flash, data, oob)?;
     answer.resize(HEAD + data + oob, 0);
@@ -47,7 +72,7 @@ fn read(flash: &mut Tallied<Chip>, call: Head, answer: &mut Vec<u8>) -> Served {
     Ok(Ok([corrected.bits.into(), 0]))
 }
 
-fn program(flash: &mut Tallied<Chip>, call: Head, payload: &[u8]) -> Served {
+fn program(flash: &mut impl ProgramChip, call: Head, payload: &[u8]) -> Served {
     let [page, data, oob] = call.arguments;
     let (data, oob) = sides(flash, data, oob)?;
     if payload.len() != data + oob {
@@ -58,7 +83,7 @@ fn program(flash: &mut Tallied<Chip>, call: Head, payload: &[u8]) -> Served {
     Ok(Ok([0; 2]))
 }
 
-fn copy(flash: &mut Tallied<Chip>, call: Head, tail: &[u8], answer: &mut Vec<u8>) -> Served {
+fn copy(flash: &mut impl ProgramChip, call: Head, tail: &[u8], answer: &mut Vec<u8>) -> Served {
     let [from, to, head] = call.arguments;
     let (_, head) = sides(flash, 0, head)?;
     answer.resize(HEAD + head, 0);
@@ -73,8 +98,8 @@ fn copy(flash: &mut Tallied<Chip>, call: Head, tail: &[u8], answer: &mut Vec<u8>
 }
 
 /// Reads the clock, or sets it forward.
-fn clock(flash: &Tallied<Chip>, call: Head) -> Result<Numbers, u32> {
-    let clock = flash.inner().clock();
+fn clock(flash: &impl ProgramChip, call: Head) -> Result<Numbers, u32> {
+    let clock = flash.clock();
     if call.kind == wire::CHIP_ADVANCE {
         let [lower, upper, _] = call.arguments;
         let duration = u64::from(upper) << 32 | u64::from(lower);
@@ -86,7 +111,7 @@ fn clock(flash: &Tallied<Chip>, call: Head) -> Result<Numbers, u32> {
 }
 
 /// Calls with a block or nothing.
-fn plain(flash: &mut Tallied<Chip>, call: Head) -> Result<Numbers, MtdError> {
+fn plain(flash: &mut impl ProgramChip, call: Head) -> Result<Numbers, MtdError> {
     let block = Block(call.arguments[0]);
     match call.kind {
         wire::CHIP_ERASE => flash.erase(block)?,
@@ -99,7 +124,7 @@ fn plain(flash: &mut Tallied<Chip>, call: Head) -> Result<Numbers, MtdError> {
 }
 
 /// The lengths of data and spare bytes that a program asks for, if the chip has so many.
-fn sides(flash: &Tallied<Chip>, data: u32, oob: u32) -> Result<(usize, usize), MtdError> {
+fn sides(flash: &impl ProgramChip, data: u32, oob: u32) -> Result<(usize, usize), MtdError> {
     let geometry = flash.geometry();
     let fits = |found: u32, expected: u32| match found <= expected {
         true => Ok(found as usize),

@@ -1,9 +1,9 @@
 //! The program as a translation layer.
 
-use crate::chip;
-use crate::process::{Instance, Process, ProgramError, out_of_place};
+use crate::process::{Process, ProgramError};
+use crate::session::{Answer, Session};
 use crate::text::kept;
-use crate::wire::{self, HEAD, Head};
+use crate::wire::{self, Head};
 use nandlab_ftl::{Cause, Mapped, PageMap, Tallied};
 use nandlab_mtd::{Geometry, Layer, LayerError, Mtd, MtdError, Page};
 use nandlab_nand::Chip;
@@ -29,15 +29,9 @@ impl Program {
 
     fn begin(&self, chip: Chip, call: u32) -> Result<Mapped<Served, Chip>, LayerError> {
         let mut flash = Tallied::new(chip);
-        let mut served = Served {
-            instance: self.0.instance()?,
-            pages: 0,
-            message: Vec::new(),
-        };
-        let g = flash.geometry();
-        let shape = [g.page, g.oob, g.pages_per_block, g.blocks, g.dies];
-        let shape = shape.map(u32::to_le_bytes).concat();
-        let answer = served.call(&mut flash, Head::new(call, [0; 3]), &shape)?;
+        let (session, answer) = Session::begin(&self.0, &mut flash, call, TEXT_MAX)?;
+        let mut served = Served { session, pages: 0 };
+        served.judge(answer, call)?;
         served.pages = sensible(answer.arguments[1], flash.geometry(), call)?;
         flash.cause = Cause::Host;
         Ok(Mapped::new(NAME, served, flash))
@@ -94,62 +88,28 @@ impl Scheme for Program {
 /// A layer in the program.
 #[derive(Debug)]
 pub struct Served {
-    instance: Instance,
+    session: Session,
     pages: u32,
-    message: Vec<u8>,
 }
 
 impl Served {
-    /// Makes a call, and serves the chip until the answer.
     fn call(
         &mut self,
         flash: &mut Tallied<Chip>,
         head: Head,
         bytes: &[u8],
-    ) -> Result<Head, ProgramError> {
-        let call = wire::name(head.kind);
-        let geometry = flash.geometry();
-        let most = HEAD + (geometry.page as usize + geometry.oob as usize).max(TEXT_MAX);
-        let mut cut = false;
-        self.send(head, bytes, call)?;
-        loop {
-            let found = self.instance.receive(call, most)?;
-            match found.kind {
-                wire::ANSWER => return self.judged(found, head.kind, cut),
-                wire::CHIP_READ..=wire::CHIP_ADVANCE => {
-                    let status =
-                        chip::serve(flash, found, self.instance.payload(), &mut self.message);
-                    cut |= status == wire::POWER_CUT;
-                    self.instance.send(&self.message, call)?;
-                }
-                _ => return Err(out_of_place(found, head.kind)),
-            }
-        }
+    ) -> Result<(), ProgramError> {
+        let answer = self.session.call(flash, head, &[bytes])?;
+        self.judge(answer, head.kind)
     }
 
-    fn send(&mut self, head: Head, bytes: &[u8], call: &'static str) -> Result<(), ProgramError> {
-        self.message.clear();
-        self.message.resize(HEAD, 0);
-        head.put(&mut self.message);
-        self.message.extend(bytes);
-        self.instance.send(&self.message, call)
-    }
-
-    /// The answer to a call of this kind; `cut` says that the power went within the call.
-    fn judged(&self, head: Head, kind: u32, cut: bool) -> Result<Head, ProgramError> {
-        match head.arguments[0] {
-            wire::OK => Ok(head),
-            _ if cut => Err(ProgramError::PowerCut),
+    /// Whether a call of this kind succeeded.
+    fn judge(&self, answer: Answer, kind: u32) -> Result<(), ProgramError> {
+        match answer.arguments[0] {
+            wire::OK => Ok(()),
+            _ if answer.is_cut => Err(ProgramError::PowerCut),
             wire::LOST if kind == wire::READ => Err(ProgramError::Lost),
-            status => {
-                let text = String::from_utf8_lossy(self.instance.payload());
-                let text = match &*text {
-                    "" => format!("status {status}"),
-                    text => text.into(),
-                };
-                let call = wire::name(kind);
-                Err(ProgramError::Failed { call, text })
-            }
+            status => Err(self.session.failure(kind, status)),
         }
     }
 
@@ -183,7 +143,7 @@ impl PageMap<Chip> for Served {
         let read = self.call(flash, head, &[]);
         let at = place(flash, n);
         read.map_err(|error| self.error(error, n, at))?;
-        let data = self.instance.payload();
+        let data = self.session.payload();
         if data.len() != buf.len() {
             let error = ProgramError::Protocol {
                 call: wire::name(wire::READ),
@@ -198,15 +158,11 @@ impl PageMap<Chip> for Served {
 
     fn write(&mut self, flash: &mut Tallied<Chip>, n: u32, data: &[u8]) -> Result<(), MtdError> {
         let written = self.call(flash, Head::new(wire::WRITE, [n, 0, 0]), data);
-        written
-            .map(drop)
-            .map_err(|error| self.error(error, n, place(flash, n)))
+        written.map_err(|error| self.error(error, n, place(flash, n)))
     }
 
     fn flush(&mut self, flash: &mut Tallied<Chip>) -> Result<(), MtdError> {
         let flushed = self.call(flash, Head::new(wire::FLUSH, [0; 3]), &[]);
-        flushed
-            .map(drop)
-            .map_err(|error| self.error(error, 0, Place::Whole))
+        flushed.map_err(|error| self.error(error, 0, Place::Whole))
     }
 }

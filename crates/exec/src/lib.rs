@@ -1,7 +1,8 @@
-//! A translation layer that is a program of its own, in any language that has Unix sockets.
+//! A translation layer or a file system that is a program of its own, in any language that has Unix
+//! sockets.
 //!
-//! *Promises.* [`Program`] is a layer like ours: everything that measures layers or cuts their
-//! power runs it. Each attach runs in a process of its own, so that no memory survives a power cut.
+//! *Promises.* [`Program`] is a layer like ours, and [`FileProgram`] a file system: everything that
+//! measures them or cuts their power runs these too. Each attach runs in a process of its own, so that no memory survives a power cut.
 //! A program that ends, hangs or breaks the protocol is an error of the layer, with the call that
 //! was open; it cannot hang or crash the caller.
 //!
@@ -17,10 +18,15 @@
 #![forbid(unsafe_code)]
 
 mod chip;
+mod files;
 mod layer;
+mod mounted;
+mod names;
 mod process;
+mod session;
 pub mod start;
 mod text;
 pub mod wire;
 
+pub use files::FileProgram;
 pub use layer::Program;

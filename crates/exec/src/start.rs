@@ -1,4 +1,4 @@
-//! The files that a layer of your own begins with. They work as they are.
+//! The files that a layer or a file system of your own begins with. They work as they are.
 
 /// A file to begin with.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +29,12 @@ pub const C: [File; 6] = [
     file("nandlab_exec.c", include_str!("../clients/nandlab_exec.c")),
 ];
 
+/// The client for Python.
+const PYTHON_CLIENT: File = file(
+    "nandlab_exec.py",
+    include_str!("../clients/nandlab_exec.py"),
+);
+
 /// A layer in Python: `nandlab crash --exec ./layer.py layer.toml`.
 pub const PYTHON: [File; 3] = [
     File {
@@ -37,8 +43,16 @@ pub const PYTHON: [File; 3] = [
         runs: true,
     },
     EXPERIMENT,
-    file(
-        "nandlab_exec.py",
-        include_str!("../clients/nandlab_exec.py"),
-    ),
+    PYTHON_CLIENT,
+];
+
+/// A file system in Python: `nandlab crash --exec-files ./files.py files.toml`.
+pub const PYTHON_FILES: [File; 3] = [
+    File {
+        name: "files.py",
+        text: include_str!("../start/files.py"),
+        runs: true,
+    },
+    file("files.toml", include_str!("../start/files.toml")),
+    PYTHON_CLIENT,
 ];

@@ -28,12 +28,29 @@
 //! | 23 chip fence | program | | | |
 //! | 24 chip time | program | | | the lower and the upper half, in nanoseconds |
 //! | 25 chip advance | program | the lower and the upper half, in nanoseconds | | |
+//! | 32 stat | nandlab | | path | kind, length |
+//! | 33 list | nandlab | names to skip | path | the next names |
+//! | 34 create | nandlab | kind | path | |
+//! | 35 read file | nandlab | offset, length | path | the bytes; fewer at the end of the file |
+//! | 36 write file | nandlab | offset, bytes of the path | path, the bytes | |
+//! | 37 truncate | nandlab | length | path | |
+//! | 38 rename | nandlab | bytes of the first path | both paths | |
+//! | 39 remove | nandlab | | path | |
+//! | 40 sync | nandlab | | path | |
+//! | 41 space | nandlab | | | bytes in all, bytes free |
 //!
 //! The shape is five numbers: bytes of a page, spare bytes of a page, pages of an erase block,
 //! erase blocks, dies. A call of nandlab is open until the program answers it; meanwhile the
 //! program may call the chip, one call at a time. A status is one of `nandlab.h`. Where the program
 //! answers a call with another status than 0, the bytes are a text that says why; 2 says that the
 //! page lost its data.
+//!
+//! A file system has the calls from 32 on, and no pages: it answers 2 and 3 with a status alone. A
+//! path is `/`, or names with `/` before each. A kind is 1 for a file and 2 for a directory. A list
+//! has for each name its kind as a byte, the name, and NUL; an empty list is the end. A rename
+//! replaces a file, or an empty directory. A sync of `/` makes everything durable. The status of
+//! these calls is a number of Linux's `errno.h`: 5 stops the file system, and others refuse the
+//! call. nandlab reads and writes at most 64 KiB a call.
 
 use nandlab_mtd::MtdError;
 
@@ -75,6 +92,32 @@ pub const CHIP_TIME: u32 = 24;
 /// Kind: spend virtual time.
 pub const CHIP_ADVANCE: u32 = 25;
 
+/// Kind: what lies at a path, and its length.
+pub const STAT: u32 = 32;
+/// Kind: names in a directory.
+pub const LIST: u32 = 33;
+/// Kind: make a file or a directory.
+pub const CREATE: u32 = 34;
+/// Kind: read bytes of a file.
+pub const READ_FILE: u32 = 35;
+/// Kind: write bytes of a file.
+pub const WRITE_FILE: u32 = 36;
+/// Kind: give a file another length.
+pub const TRUNCATE: u32 = 37;
+/// Kind: move a file or a directory.
+pub const RENAME: u32 = 38;
+/// Kind: remove a file or an empty directory.
+pub const REMOVE: u32 = 39;
+/// Kind: make a file, or everything, durable.
+pub const SYNC: u32 = 40;
+/// Kind: bytes in all, and bytes free.
+pub const SPACE: u32 = 41;
+
+/// What lies at a path: a file.
+pub const FILE: u32 = 1;
+/// What lies at a path: a directory.
+pub const DIRECTORY: u32 = 2;
+
 /// Status: the call succeeded.
 pub const OK: u32 = 0;
 /// Status: a value that the call does not take.
@@ -93,9 +136,17 @@ pub fn name(kind: u32) -> &'static str {
     match kind {
         FORMAT => "format",
         ATTACH => "attach",
-        READ => "read",
-        WRITE => "write",
+        READ | READ_FILE => "read",
+        WRITE | WRITE_FILE => "write",
         FLUSH => "flush",
+        STAT => "stat",
+        LIST => "list",
+        CREATE => "create",
+        TRUNCATE => "truncate",
+        RENAME => "rename",
+        REMOVE => "remove",
+        SYNC => "sync",
+        SPACE => "space",
         _ => "call",
     }
 }

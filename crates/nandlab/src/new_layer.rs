@@ -1,4 +1,4 @@
-//! `nandlab new-layer`: a folder with a translation layer to begin with.
+//! `nandlab new-layer`: a folder with a translation layer or a file system to begin with.
 
 use crate::failure::{Failure, Status};
 use crate::output::{failed, print};
@@ -17,6 +17,9 @@ pub struct Args {
     /// The language of the layer
     #[arg(long, value_enum, default_value_t = Language::C)]
     language: Language,
+    /// Begin a file system instead, in Python, for --exec-files
+    #[arg(long, conflicts_with = "language")]
+    files: bool,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -28,6 +31,10 @@ enum Language {
 impl Args {
     pub fn execute(self) -> Result<Status, Failure> {
         let (files, next): (&[File], _) = match self.language {
+            _ if self.files => (
+                &start::PYTHON_FILES,
+                "nandlab crash --exec-files ./files.py files.toml",
+            ),
             Language::C => (
                 &start::C,
                 "make, then nandlab crash --exec ./layer layer.toml",

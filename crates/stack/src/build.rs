@@ -7,7 +7,7 @@
 use crate::dump::{self, DumpError, Loaded};
 use crate::file::PageFile;
 use crate::fs::{Machine, Medium, Mounted};
-use crate::layer::{Device, DiskLayer, Finish, FlashLayer, Processor};
+use crate::layer::{ChipFlash, Device, DiskLayer, Finish, FlashLayer, Processor};
 use crate::{ChipDescription, Description, FsDescription, FsError, Memory, Translation};
 use nandlab_block::{BlockDevice, BlockError};
 use nandlab_ftl::AttachError;
@@ -50,7 +50,7 @@ pub trait Driver<'a> {
     fn disk(&mut self, device: &'a mut dyn Device) -> Box<dyn BlockDevice + 'a>;
 
     /// The chip as the layer above is to see it.
-    fn flash(&mut self, chip: &'a mut Chip) -> Box<dyn Mtd + 'a>;
+    fn flash(&mut self, chip: &'a mut Chip) -> Box<dyn ChipFlash + 'a>;
 
     /// The processor whose time the file system and UBI take.
     fn processor(&self) -> Option<Processor> {
@@ -66,7 +66,7 @@ impl<'a> Driver<'a> for Direct {
         Box::new(device)
     }
 
-    fn flash(&mut self, chip: &'a mut Chip) -> Box<dyn Mtd + 'a> {
+    fn flash(&mut self, chip: &'a mut Chip) -> Box<dyn ChipFlash + 'a> {
         Box::new(chip)
     }
 }

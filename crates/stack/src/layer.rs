@@ -66,7 +66,7 @@ pub trait FlashLayer: Any + fmt::Debug + Send + Sync {
     /// Attaches the layer. With a processor, the attach and the calls take its time.
     fn attach<'a>(
         &self,
-        mtd: Box<dyn Mtd + 'a>,
+        flash: Box<dyn ChipFlash + 'a>,
         processor: Option<&Processor>,
     ) -> Result<Flash<'a>, BuildError>;
 
@@ -80,40 +80,43 @@ pub trait FlashLayer: Any + fmt::Debug + Send + Sync {
 /// Flash that lies on a chip.
 pub trait ChipFlash: Mtd {
     /// The chip as it is, without another operation, unless it is lent.
-    fn into_chip(self: Box<Self>) -> Option<Chip>;
+    fn into_chip(self: Box<Self>) -> Option<Chip> {
+        None
+    }
 
     /// The logical blocks, for a file system that maps and unmaps them. `None`: this is no managed
     /// volume.
     fn lebs(&mut self) -> Option<&mut dyn Lebs> {
         None
     }
+
+    /// The clock of the chip, for a file system that spends time of its own.
+    fn clock(&self) -> Clock;
 }
 
 impl ChipFlash for Chip {
     fn into_chip(self: Box<Self>) -> Option<Chip> {
         Some(*self)
     }
+
+    fn clock(&self) -> Clock {
+        Self::clock(self).clone()
+    }
 }
 
 impl ChipFlash for &mut Chip {
-    fn into_chip(self: Box<Self>) -> Option<Chip> {
-        None
+    fn clock(&self) -> Clock {
+        Chip::clock(self).clone()
     }
 }
 
 impl<'a> ChipFlash for &mut (dyn ChipFlash + 'a) {
-    fn into_chip(self: Box<Self>) -> Option<Chip> {
-        None
-    }
-
     fn lebs(&mut self) -> Option<&mut dyn Lebs> {
         (**self).lebs()
     }
-}
 
-impl ChipFlash for Box<dyn Mtd + '_> {
-    fn into_chip(self: Box<Self>) -> Option<Chip> {
-        None
+    fn clock(&self) -> Clock {
+        (**self).clock()
     }
 }
 
@@ -143,12 +146,11 @@ impl FlashLayer for BareChip {
 
     fn attach<'a>(
         &self,
-        mtd: Box<dyn Mtd + 'a>,
+        flash: Box<dyn ChipFlash + 'a>,
         _: Option<&Processor>,
     ) -> Result<Flash<'a>, BuildError> {
         let finish = Box::new(|| Ok(()));
-        let mtd = Box::new(mtd);
-        Ok(Flash { mtd, finish })
+        Ok(Flash { mtd: flash, finish })
     }
 
     fn format_chip(&self, chip: Chip) -> Result<Box<dyn ChipFlash>, BuildError> {

@@ -32,6 +32,7 @@ pub mod host;
 pub mod hostile;
 mod kept;
 pub mod kernel;
+pub mod littlefs;
 pub mod manifest;
 pub mod media;
 pub mod model;

@@ -1,39 +1,13 @@
 //! littlefs, in C, on a chip of nandlab: power cuts at every chip operation of a run.
 
 use crate::build::{Link, compile, folder, printed, run, source};
-use serde_json::Value;
+use nandlab_testkit::littlefs;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// The C source that the crate littlefs2-sys carries.
-fn littlefs() -> PathBuf {
-    let output = Command::new(env!("CARGO"))
-        .current_dir(folder().join("tools"))
-        .args([
-            "metadata",
-            "--format-version",
-            "1",
-            "--locked",
-            "--all-features",
-        ])
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", printed(&output));
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let packages = metadata["packages"].as_array().unwrap();
-    let found = packages
-        .iter()
-        .find(|p| p["name"] == "littlefs2-sys")
-        .unwrap();
-    let manifest = Path::new(found["manifest_path"].as_str().unwrap());
-    manifest.parent().unwrap().join("littlefs")
-}
 
 /// Builds the exploration and runs it; gives the last lines, by their first words, and all it said.
 fn explore(defines: &[&str]) -> (BTreeMap<String, u64>, String) {
     let scratch = tempfile::tempdir().unwrap();
-    let littlefs = littlefs();
+    let littlefs = littlefs::source();
     let include = format!("-isystem{}", littlefs.display());
     let own = format!("-I{}", folder().join("tests/c").display());
     let sources = [source("littlefs_glue.c"), source("littlefs_cuts.c")];

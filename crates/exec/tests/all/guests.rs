@@ -1,7 +1,7 @@
 //! Programs for the tests.
 
-use nandlab_exec::{Program, start};
-use nandlab_testkit::tools;
+use nandlab_exec::{FileProgram, Program, start};
+use nandlab_testkit::{littlefs, tools};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -55,17 +55,18 @@ fn source(name: &str) -> PathBuf {
     folder.join(name)
 }
 
+/// Replaces one text by a source of the tests.
+fn in_place_of(replaced: &str, name: &str) -> impl Fn(&str) -> String {
+    let text = fs::read_to_string(source(name)).unwrap();
+    move |old| match old == replaced {
+        true => text.clone(),
+        false => old.to_owned(),
+    }
+}
+
 /// A layer in C of the tests.
 pub fn c_of_the_tests(name: &str, scratch: &Path) -> Program {
-    let text = fs::read_to_string(source(name)).unwrap();
-    let is_layer = |old: &str| old == start::C[0].text;
-    changed(name, scratch, |old| {
-        if is_layer(old) {
-            text.clone()
-        } else {
-            old.to_owned()
-        }
-    })
+    changed(name, scratch, in_place_of(start::C[0].text, name))
 }
 
 /// A layer in Python of the tests, under a name of its own.
@@ -75,4 +76,40 @@ pub fn python_of_the_tests(file: &str, name: &str, scratch: &Path) -> Program {
     let program = folder.join(name);
     fs::copy(source(file), &program).unwrap();
     Program::new(program)
+}
+
+/// The file system in Python that users begin with, changed by `change`.
+pub fn files(scratch: &Path, change: impl Fn(&str) -> String) -> FileProgram {
+    let folder = scratch.join("files");
+    begun(&start::PYTHON_FILES, &folder, change);
+    FileProgram::new(folder.join("files.py"))
+}
+
+/// A file system in Python of the tests.
+pub fn files_of_the_tests(file: &str, scratch: &Path) -> FileProgram {
+    files(scratch, in_place_of(start::PYTHON_FILES[0].text, file))
+}
+
+/// littlefs with its glue.
+pub fn littlefs_guest(scratch: &Path) -> FileProgram {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let here = |path: &str| crates.join(path).display().to_string();
+    let littlefs = littlefs::source();
+    let program = scratch.join("littlefs-guest");
+    let mut cc = tools::command("gcc", "cc");
+    cc.args(["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror"])
+        .args(["-DLFS_NO_DEBUG", "-DLFS_NO_WARN", "-DLFS_NO_ERROR"])
+        .arg(format!("-isystem{}", littlefs.display()))
+        .arg(format!("-I{}", here("capi/include")))
+        .arg(format!("-I{}", here("capi/tests/c")))
+        .arg(format!("-I{}", here("exec/clients")))
+        .arg(here("exec/guests/littlefs.c"))
+        .arg(here("capi/tests/c/littlefs_glue.c"))
+        .arg(here("exec/clients/nandlab_exec.c"))
+        .args(["lfs.c", "lfs_util.c"].map(|name| littlefs.join(name)))
+        .arg("-o")
+        .arg(&program);
+    let output = cc.output().unwrap();
+    assert!(output.status.success(), "cc: {}", tools::printed(&output));
+    FileProgram::new(program)
 }

@@ -9,6 +9,7 @@ use nandlab_ftl::{Cause, CauseCounts, Tally};
 use nandlab_mtd::{Block, Corrected, Geometry, Issued, Mtd, MtdError, Page};
 use nandlab_nand::Chip;
 use nandlab_sim::Clock;
+use nandlab_stack::layer::ChipFlash;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -17,12 +18,12 @@ use std::rc::Rc;
 pub struct DrivenFlash<'a> {
     shared: Rc<RefCell<Shared<'a>>>,
     geometry: Geometry,
+    clock: Clock,
     waits: bool,
 }
 
 struct Shared<'a> {
     chip: &'a mut Chip,
-    clock: Clock,
     tally: Tally,
 }
 
@@ -32,12 +33,12 @@ impl<'a> DrivenFlash<'a> {
         let geometry = chip.geometry().clone();
         let shared = Shared {
             chip,
-            clock: clock.clone(),
             tally: Tally::default(),
         };
         Self {
             shared: Rc::new(RefCell::new(shared)),
             geometry,
+            clock: clock.clone(),
             waits,
         }
     }
@@ -67,9 +68,15 @@ impl<'a> DrivenFlash<'a> {
         let outcome = operate(shared.chip);
         count(shared.tally.of(Cause::Host));
         if self.waits {
-            shared.clock.wait_until(shared.chip.issued().0);
+            self.clock.wait_until(shared.chip.issued().0);
         }
         outcome
+    }
+}
+
+impl ChipFlash for DrivenFlash<'_> {
+    fn clock(&self) -> Clock {
+        self.clock.clone()
     }
 }
 

@@ -108,6 +108,10 @@ impl ChipFlash for UbiFlash<Box<dyn ChipFlash + '_>> {
     fn lebs(&mut self) -> Option<&mut dyn Lebs> {
         Some(self)
     }
+
+    fn clock(&self) -> Clock {
+        self.look(|ubi| ubi.medium().clock())
+    }
 }
 
 impl<M: Mtd> UbiFlash<M> {

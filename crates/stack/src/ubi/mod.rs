@@ -124,10 +124,10 @@ impl FlashLayer for UbiDescription {
 
     fn attach<'a>(
         &self,
-        mtd: Box<dyn Mtd + 'a>,
+        flash: Box<dyn ChipFlash + 'a>,
         processor: Option<&Processor>,
     ) -> Result<Flash<'a>, BuildError> {
-        let volume = UbiFlash::new(self, self.open(boxed(mtd), processor)?, processor)?;
+        let volume = UbiFlash::new(self, self.open(flash, processor)?, processor)?;
         Ok(Flash {
             mtd: Box::new(volume.clone()),
             finish: Box::new(move || Ok(volume.finish_work()?)),

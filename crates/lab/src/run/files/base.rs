@@ -13,9 +13,9 @@ use crate::run::snapshot::Snapshot;
 use crate::run::{Progress, RunError, precondition};
 use nandlab_block::BlockDevice;
 use nandlab_ftl::Tally;
-use nandlab_mtd::Mtd;
 use nandlab_nand::Chip;
 use nandlab_sim::Clock;
+use nandlab_stack::layer::ChipFlash;
 use nandlab_stack::{Below, Description, Device, Direct, Driver, MountedStack, Processor, Stack};
 use nandlab_vfs::FileSystem;
 use std::cell::RefCell;
@@ -80,7 +80,7 @@ impl<'a> Driver<'a> for Watched<'a> {
         Box::new(disk)
     }
 
-    fn flash(&mut self, chip: &'a mut Chip) -> Box<dyn Mtd + 'a> {
+    fn flash(&mut self, chip: &'a mut Chip) -> Box<dyn ChipFlash + 'a> {
         let flash = DrivenFlash::new(chip, &self.clock, self.processor.is_some());
         self.probe = Some(Box::new(flash.clone()));
         Box::new(flash)

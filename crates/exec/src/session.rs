@@ -1,0 +1,102 @@
+//! A program at work on one chip: calls of nandlab, and the chip's calls that they lead to.
+
+use crate::chip::{self, ProgramChip};
+use crate::process::{Instance, Process, ProgramError, out_of_place};
+use crate::wire::{self, HEAD, Head};
+
+/// One process of the program, and what it has to do.
+#[derive(Debug)]
+pub struct Session {
+    instance: Instance,
+    message: Vec<u8>,
+    most: usize,
+}
+
+/// The answer to a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    /// The status of the call, and two numbers.
+    pub arguments: [u32; 3],
+    /// The power went within the call.
+    pub is_cut: bool,
+}
+
+impl Session {
+    /// A process for this chip, which formats or attaches what lies on it: `call` says which. Its
+    /// messages have at most `most` bytes, or a page with its spare bytes.
+    pub fn begin(
+        process: &Process,
+        flash: &mut impl ProgramChip,
+        call: u32,
+        most: usize,
+    ) -> Result<(Self, Answer), ProgramError> {
+        let g = flash.geometry();
+        let page = g.page as usize + g.oob as usize;
+        let mut session = Self {
+            instance: process.instance()?,
+            message: Vec::new(),
+            most: HEAD + page.max(most),
+        };
+        let shape = [g.page, g.oob, g.pages_per_block, g.blocks, g.dies];
+        let shape = shape.map(u32::to_le_bytes).concat();
+        let answer = session.call(flash, Head::new(call, [0; 3]), &[&shape])?;
+        Ok((session, answer))
+    }
+
+    /// Makes a call, and serves the chip until the answer.
+    pub fn call(
+        &mut self,
+        flash: &mut impl ProgramChip,
+        head: Head,
+        parts: &[&[u8]],
+    ) -> Result<Answer, ProgramError> {
+        let call = wire::name(head.kind);
+        let mut is_cut = false;
+        self.send(head, parts, call)?;
+        loop {
+            let found = self.instance.receive(call, self.most)?;
+            match found.kind {
+                wire::ANSWER => {
+                    let arguments = found.arguments;
+                    return Ok(Answer { arguments, is_cut });
+                }
+                wire::CHIP_READ..=wire::CHIP_ADVANCE => {
+                    let status =
+                        chip::serve(flash, found, self.instance.payload(), &mut self.message);
+                    is_cut |= status == wire::POWER_CUT;
+                    self.instance.send(&self.message, call)?;
+                }
+                _ => return Err(out_of_place(found, head.kind)),
+            }
+        }
+    }
+
+    /// The bytes of the last answer.
+    pub fn payload(&self) -> &[u8] {
+        self.instance.payload()
+    }
+
+    /// The failure of a call, with the text that the program gave for it.
+    pub fn failure(&self, kind: u32, status: u32) -> ProgramError {
+        let text = String::from_utf8_lossy(self.payload());
+        let text = match &*text {
+            "" => format!("status {status}"),
+            text => text.into(),
+        };
+        let call = wire::name(kind);
+        ProgramError::Failed { call, text }
+    }
+
+    fn send(
+        &mut self,
+        head: Head,
+        parts: &[&[u8]],
+        call: &'static str,
+    ) -> Result<(), ProgramError> {
+        self.message.clear();
+        self.message.resize(HEAD, 0);
+        head.put(&mut self.message);
+        parts.iter().for_each(|part| self.message.extend(*part));
+        self.instance.send(&self.message, call)
+    }
+}
