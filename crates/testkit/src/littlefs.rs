@@ -1,7 +1,6 @@
 //! littlefs, as a package registry has it.
 
 use crate::tools;
-use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -20,12 +19,13 @@ pub fn source() -> PathBuf {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", tools::printed(&output));
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let packages = metadata["packages"].as_array().unwrap();
-    let found = packages
-        .iter()
-        .find(|p| p["name"] == "littlefs2-sys")
-        .unwrap();
-    let manifest = Path::new(found["manifest_path"].as_str().unwrap());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut paths = text.split("\"manifest_path\":\"").skip(1);
+    let path = paths.find_map(|rest| {
+        rest.split('"')
+            .next()
+            .filter(|path| path.contains("littlefs2-sys"))
+    });
+    let manifest = Path::new(path.expect("the tools of capi name littlefs2-sys"));
     manifest.parent().unwrap().join("littlefs")
 }
