@@ -103,7 +103,7 @@ impl Served {
         self.judge(answer, head.kind)
     }
 
-    /// Whether a call of this kind succeeded.
+    /// Judges the answer to a call of this kind.
     fn judge(&self, answer: Answer, kind: u32) -> Result<(), ProgramError> {
         match answer.arguments[0] {
             wire::OK => Ok(()),

@@ -138,7 +138,7 @@ impl<M: ProgramChip> Files<M> {
         }
     }
 
-    /// What lies at a path, and its bytes.
+    /// The type of what lies at a path, and its bytes.
     fn stat(&mut self, path: &[u8]) -> Result<(FileType, u64)> {
         let [kind, size] = self.ask(wire::STAT, [0; 2], &[path])?;
         let kind = kind_of(kind, wire::STAT)?;

@@ -43,7 +43,7 @@ impl Names {
         self.nodes.get(&ino)?.path.as_deref()
     }
 
-    /// What an inode is, if callers refer to it.
+    /// The type of an inode, if callers refer to it.
     pub fn kind(&self, ino: Ino) -> Option<FileType> {
         Some(self.nodes.get(&ino)?.kind)
     }

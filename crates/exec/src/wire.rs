@@ -113,9 +113,9 @@ pub const SYNC: u32 = 40;
 /// Kind: bytes in all, and bytes free.
 pub const SPACE: u32 = 41;
 
-/// What lies at a path: a file.
+/// The kind of a file.
 pub const FILE: u32 = 1;
-/// What lies at a path: a directory.
+/// The kind of a directory.
 pub const DIRECTORY: u32 = 2;
 
 /// Status: the call succeeded.
