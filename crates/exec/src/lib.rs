@@ -2,9 +2,9 @@
 //! sockets.
 //!
 //! *Promises.* [`Program`] is a layer like ours, and [`FileProgram`] a file system: everything that
-//! measures them or cuts their power runs these too. Each attach runs in a process of its own, so that no memory survives a power cut.
-//! A program that ends, hangs or breaks the protocol is an error of the layer, with the call that
-//! was open; it cannot hang or crash the caller.
+//! measures them or cuts their power runs these too. Each attach runs in a process of its own, so
+//! that no memory survives a power cut. A program that ends, hangs or breaks the protocol is an
+//! error with the call that was open; it cannot hang or crash the caller.
 //!
 //! *Works in terms of* messages on a socket, which [`wire`] describes. `clients/` has them for C
 //! and for Python. The client for C implements the chip of `nandlab.h`, so that the same firmware
