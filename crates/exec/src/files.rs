@@ -5,7 +5,7 @@ use crate::process::Process;
 use crate::wire;
 use nandlab_mtd::Mtd;
 use nandlab_stack::fs::{
-    FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, Recipe, Undivided,
+    FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, Recipe, Undivided, flash,
 };
 use nandlab_stack::layer::ChipFlash;
 use nandlab_stack::{DescriptionError, Section};
@@ -30,11 +30,6 @@ impl FileProgram {
             process: Arc::new(Process::new(path.into())),
             promise: Promise::Fsynced,
         }
-    }
-
-    /// The same program with another promise for the time after a power cut.
-    pub fn promising(self, promise: Promise) -> Self {
-        Self { promise, ..self }
     }
 }
 
@@ -66,19 +61,8 @@ impl FsKind for FileProgram {
             ("atomic", Promise::Atomic),
         ];
         let promise = section.choice("promise", &promises, self.promise)?;
-        let program = self.clone().promising(promise);
-        Ok((Arc::new(program), FsPlace::default()))
-    }
-}
-
-/// The flash, for it alone can hold such a file system.
-fn flash<'a>(medium: Medium<'a>) -> Result<Box<dyn ChipFlash + 'a>, FsError> {
-    match medium {
-        Medium::Flash(flash) => Ok(flash),
-        Medium::Disk(_) => Err(FsError::Medium {
-            found: NAME,
-            expected: "a disk",
-        }),
+        let process = self.process.clone();
+        Ok((Arc::new(Self { process, promise }), FsPlace::default()))
     }
 }
 
@@ -96,13 +80,13 @@ impl FsLayer for FileProgram {
     }
 
     fn make(&self, medium: Medium<'_>, _: &Section) -> Result<(), FsError> {
-        let flash = flash(medium)?;
+        let flash = flash(medium, NAME)?;
         Files::begin(&self.process, flash, wire::FORMAT).map_err(FsError::make)?;
         Ok(())
     }
 
     fn mount<'a>(&self, medium: Medium<'a>, _: Machine<'a>) -> Result<Mounted<'a>, FsError> {
-        let flash = flash(medium)?;
+        let flash = flash(medium, NAME)?;
         let fs = Files::begin(&self.process, flash, wire::ATTACH).map_err(FsError::mount)?;
         Ok(Mounted {
             fs: Box::new(fs),

@@ -32,7 +32,7 @@ impl Program {
         let (session, answer) = Session::begin(&self.0, &mut flash, call, TEXT_MAX)?;
         let mut served = Served { session, pages: 0 };
         served.judge(answer, call)?;
-        served.pages = sensible(answer.arguments[1], flash.geometry(), call)?;
+        served.pages = sensible(answer[1], flash.geometry(), call)?;
         flash.cause = Cause::Host;
         Ok(Mapped::new(NAME, served, flash))
     }
@@ -105,9 +105,8 @@ impl Served {
 
     /// Judges the answer to a call of this kind.
     fn judge(&self, answer: Answer, kind: u32) -> Result<(), ProgramError> {
-        match answer.arguments[0] {
+        match answer[0] {
             wire::OK => Ok(()),
-            _ if answer.is_cut => Err(ProgramError::PowerCut),
             wire::LOST if kind == wire::READ => Err(ProgramError::Lost),
             status => Err(self.session.failure(kind, status)),
         }

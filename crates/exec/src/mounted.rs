@@ -73,21 +73,20 @@ pub struct Files<M> {
 }
 
 impl<M: ProgramChip> Files<M> {
-    /// A process of the program that makes or mounts the file system: `call` says which.
+    /// A process of the program. It makes or mounts the file system, as `call` asks.
     pub fn begin(
         process: &Process,
         mut flash: M,
         call: u32,
     ) -> std::result::Result<Self, ProgramError> {
         let (session, answer) = Session::begin(process, &mut flash, call, 2 * PIECE)?;
-        match answer.arguments[0] {
+        match answer[0] {
             wire::OK => Ok(Self {
                 session,
                 flash,
                 names: Names::new(),
                 gate: Gate::new(false),
             }),
-            _ if answer.is_cut => Err(ProgramError::PowerCut),
             status => Err(session.failure(call, status)),
         }
     }
@@ -101,13 +100,9 @@ impl<M: ProgramChip> Files<M> {
     fn ask(&mut self, kind: u32, numbers: [u32; 2], parts: &[&[u8]]) -> Result<[u32; 2]> {
         let [first, second] = numbers;
         let head = Head::new(kind, [first, second, 0]);
-        let answer = self.session.call(&mut self.flash, head, parts)?;
-        let [status, first, second] = answer.arguments;
+        let [status, first, second] = self.session.call(&mut self.flash, head, parts)?;
         if status == wire::OK {
             return Ok([first, second]);
-        }
-        if answer.is_cut {
-            return Err(ProgramError::PowerCut.into());
         }
         let errno = Errno::ALL
             .iter()
@@ -124,8 +119,9 @@ impl<M: ProgramChip> Files<M> {
             .ok_or(FilesError::Refused(Errno::Stale))
     }
 
-    /// The path of a name in a directory, whether or not something is there.
-    fn path_in(&self, dir: Ino, name: &[u8]) -> Result<Vec<u8>> {
+    /// The path of a name in a directory, whether or not something is there. A path stands for an
+    /// inode until a caller refers to it.
+    fn child_of(&self, dir: Ino, name: &[u8]) -> Result<Vec<u8>> {
         check_name(name).or_else(refused)?;
         Ok(join(&self.path(self.check_directory(dir)?)?, name))
     }
@@ -168,11 +164,6 @@ impl<M: ProgramChip> Files<M> {
         Ok(attributes(ino, kind, size))
     }
 
-    /// A path stands for its inode until it is referred to.
-    fn child_of(&self, dir: Ino, name: &[u8]) -> Result<Vec<u8>> {
-        self.path_in(dir, name)
-    }
-
     fn refer(&mut self, path: Vec<u8>) -> Result<Attr> {
         let (kind, size) = self.stat(&path)?;
         Ok(attributes(self.names.refer(&path, kind), kind, size))
@@ -203,7 +194,7 @@ impl<M: ProgramChip> Files<M> {
             NewNode::Directory => wire::DIRECTORY,
             _ => return refused(Errno::NotPermitted),
         };
-        let path = self.path_in(dir, name)?;
+        let path = self.child_of(dir, name)?;
         match self.stat(&path) {
             Err(FilesError::Refused(Errno::NoEntry)) => {}
             Err(error) => return Err(error),
@@ -214,7 +205,7 @@ impl<M: ProgramChip> Files<M> {
     }
 
     fn remove(&mut self, dir: Ino, name: &[u8], is_rmdir: bool) -> Result<()> {
-        let path = self.path_in(dir, name)?;
+        let path = self.child_of(dir, name)?;
         match (self.stat(&path)?.0, is_rmdir) {
             (FileType::Directory, false) => return refused(Errno::IsDirectory),
             (FileType::File, true) => return refused(Errno::NotDirectory),
@@ -226,8 +217,8 @@ impl<M: ProgramChip> Files<M> {
     }
 
     fn rename_name(&mut self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename) -> Result<()> {
-        let old = self.path_in(from.0, from.1)?;
-        let new = self.path_in(to.0, to.1)?;
+        let old = self.child_of(from.0, from.1)?;
+        let new = self.child_of(to.0, to.1)?;
         let (kind, _) = self.stat(&old)?;
         if how == Rename::Exchange || new.starts_with(&join(&old, b"")) {
             return refused(Errno::Invalid);
@@ -253,7 +244,7 @@ impl<M: ProgramChip> Files<M> {
         let path = self.path(ino)?;
         let mut done = 0;
         while done < buf.len() {
-            let at = offset + done as u64;
+            let at = offset.saturating_add(done as u64);
             let length = (buf.len() - done).min(PIECE);
             if at > LENGTH_MAX {
                 break;
@@ -275,7 +266,7 @@ impl<M: ProgramChip> Files<M> {
     }
 
     fn write_data(&mut self, ino: Ino, offset: u64, data: &[u8]) -> Result<usize> {
-        within(offset + data.len() as u64)?;
+        within(offset.saturating_add(data.len() as u64))?;
         let path = self.path(ino)?;
         let mut at = offset as u32;
         for piece in data.chunks(PIECE) {

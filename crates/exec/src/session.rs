@@ -12,17 +12,11 @@ pub struct Session {
     most: usize,
 }
 
-/// The answer to a call.
-#[derive(Clone, Copy, Debug)]
-pub struct Answer {
-    /// The status of the call, and two numbers.
-    pub arguments: [u32; 3],
-    /// The power went within the call.
-    pub is_cut: bool,
-}
+/// The answer to a call: its status, and two numbers.
+pub type Answer = [u32; 3];
 
 impl Session {
-    /// A process for this chip, which formats or attaches what lies on it: `call` says which. Its
+    /// A process for this chip. It formats the chip or attaches what lies on it, as `call` asks. Its
     /// messages have at most `most` bytes, or a page with its spare bytes.
     pub fn begin(
         process: &Process,
@@ -43,7 +37,8 @@ impl Session {
         Ok((session, answer))
     }
 
-    /// Makes a call, and serves the chip until the answer.
+    /// Makes a call, and serves the chip until the answer. A failure after the power went is the
+    /// power cut's.
     pub fn call(
         &mut self,
         flash: &mut impl ProgramChip,
@@ -56,10 +51,10 @@ impl Session {
         loop {
             let found = self.instance.receive(call, self.most)?;
             match found.kind {
-                wire::ANSWER => {
-                    let arguments = found.arguments;
-                    return Ok(Answer { arguments, is_cut });
+                wire::ANSWER if is_cut && found.arguments[0] != wire::OK => {
+                    return Err(ProgramError::PowerCut);
                 }
+                wire::ANSWER => return Ok(found.arguments),
                 wire::CHIP_READ..=wire::CHIP_ADVANCE => {
                     let status =
                         chip::serve(flash, found, self.instance.payload(), &mut self.message);

@@ -1,5 +1,5 @@
-//! `--exec` and `--exec-files`: a program in place of the translation layer or the file system of an
-//! experiment.
+//! `--exec` and `--exec-files`: a program in place of an experiment's translation layer or file
+//! system.
 
 use crate::failure::Failure;
 use nandlab_exec::{FileProgram, Program};

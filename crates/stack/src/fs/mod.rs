@@ -401,8 +401,8 @@ pub(crate) fn disk<'a>(
     }
 }
 
-/// The flash, for a file system that lies on flash.
-pub(crate) fn flash<'a>(
+/// The flash, for a file system that lies on flash. `found` is the name of the file system.
+pub fn flash<'a>(
     medium: Medium<'a>,
     found: &'static str,
 ) -> Result<Box<dyn ChipFlash + 'a>, FsError> {
