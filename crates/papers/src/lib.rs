@@ -26,6 +26,7 @@ pub use exhibit::{BarExhibit, Drawn, Exhibit, Figure, TableExhibit};
 use exhibit::{line, listed};
 
 use nandlab_lab::run::{Progress, RunError};
+use nandlab_lab::verdict::SEEDS;
 use nandlab_lab::verdict::{Sample, Verdict};
 use nandlab_stack::DescriptionError;
 use nandlab_stack::host::built_in_costs;
@@ -36,8 +37,9 @@ use std::fmt::Display;
 /// How large a reproduction is, where the published sizes take long. The others have one size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Size {
-    /// Enough to see that everything runs: shorter runs for F2FS, where few claims can be decided,
-    /// fewer places and caches for the FTL study, and fewer seeds for JFTL.
+    /// Enough to see that everything runs. F2FS has shorter runs, and few of its claims can be
+    /// decided. The FTL study has fewer places, caches and options, JFTL fewer points, and both
+    /// have fewer seeds.
     Small,
     /// Scaled down so that all takes minutes.
     #[default]
@@ -53,6 +55,11 @@ impl Size {
         ("usual", Self::Usual),
         ("published", Self::Published),
     ];
+
+    /// Seeds of a comparison.
+    pub(crate) fn seeds(self) -> usize {
+        if self == Self::Small { 3 } else { SEEDS }
+    }
 }
 
 /// A paper that can be reproduced.

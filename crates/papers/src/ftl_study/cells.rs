@@ -1,10 +1,10 @@
 //! The runs of Table 1, and the same on layers that it does not have.
 
 use crate::runs::{Described, Jobs, Variant, Watch, described, variant};
-use crate::{Assumption, PaperError};
+use crate::{Assumption, PaperError, Size};
 use nandlab_lab::Experiment;
 use nandlab_lab::run::FilesOutcome;
-use nandlab_lab::verdict::{SEEDS, Sample};
+use nandlab_lab::verdict::Sample;
 
 const EXPERIMENT: Described = described!("ftl-study/table-1.toml");
 
@@ -102,14 +102,14 @@ impl Study {
     }
 
     /// Runs every layer, hot and not.
-    pub fn run(&self, watch: Watch<'_>) -> Result<Cells, PaperError> {
+    pub fn run(&self, watch: Watch<'_>, size: Size) -> Result<Cells, PaperError> {
         let wanted: Vec<(Layer, bool)> = LAYERS
             .iter()
             .flat_map(|layer| [(*layer, true), (*layer, false)])
             .collect();
         let cells = Jobs::new(watch, "table 1", wanted.len())
             .each(&wanted, |(layer, hot)| cell(layer, *hot))?;
-        let numbers: Vec<usize> = (1..=SEEDS).collect();
+        let numbers: Vec<usize> = (1..=size.seeds()).collect();
         let seeds = Jobs::new(watch, "seeds", numbers.len()).each(&numbers, |seed| {
             let [_, bast, fast] = TABLE_1;
             Ok([seeded(&bast, *seed)?, seeded(&fast, *seed)?])

@@ -20,7 +20,7 @@ use nandlab_lab::verdict::Verdict;
 /// Runs all of it.
 pub fn reproduce(watch: Watch<'_>, size: Size) -> Result<Found, PaperError> {
     let study = Study::new()?;
-    let cells = study.run(watch)?;
+    let cells = study.run(watch, size)?;
     let sweeps = sweeps::run(&study, &cells, watch, size)?;
     let table = |published: bool| {
         let layers = LAYERS.iter();

@@ -55,9 +55,10 @@ const NFTL: [(&str, Settings); 4] = [
 /// Bytes of the write cache, in KiB.
 const SIZES: [u32; 5] = [8, 32, 64, 128, 256];
 
-/// A small study looks at every eighth place, and at two caches.
+/// A small study looks at every eighth place, at two caches, and at two of NFTL's options.
 const SMALL_STEP: usize = 8;
 const SMALL_SIZES: [u32; 2] = [32, 128];
+const SMALL_NFTL: usize = 2;
 
 /// Its policies: name, settings.
 const POLICIES: [(&str, Settings); 5] = [
@@ -100,9 +101,9 @@ pub fn run(
     watch: Watch<'_>,
     size: Size,
 ) -> Result<Sweeps, PaperError> {
-    let (step, sizes) = match size {
-        Size::Small => (SMALL_STEP, &SMALL_SIZES[..]),
-        Size::Usual | Size::Published => (1, &SIZES[..]),
+    let (step, sizes, nftl_options) = match size {
+        Size::Small => (SMALL_STEP, &SMALL_SIZES[..], &NFTL[..SMALL_NFTL]),
+        Size::Usual | Size::Published => (1, &SIZES[..], &NFTL[..]),
     };
     let firsts: Vec<u32> = (0..PLACES).step_by(step).collect();
     let mut wanted = Vec::new();
@@ -118,7 +119,11 @@ pub fn run(
         wanted.extend(FAST.map(|(_, options)| on(&fast, options, &start)));
     }
     let nftl_from = wanted.len();
-    wanted.extend(NFTL.map(|(_, options)| on(&nftl, options, &[])));
+    wanted.extend(
+        nftl_options
+            .iter()
+            .map(|(_, options)| on(&nftl, options, &[])),
+    );
     let cached_from = wanted.len();
     for layer in TABLE_1 {
         for (_, policy) in POLICIES {

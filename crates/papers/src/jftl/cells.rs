@@ -3,7 +3,7 @@
 use crate::runs::{Described, Runs, Settings, Variant, Watch, described, variant};
 use crate::{PaperError, Size};
 use nandlab_lab::run::{FilesOutcome, PhaseOutcome};
-use nandlab_lab::verdict::{SEEDS, Sample};
+use nandlab_lab::verdict::Sample;
 use std::fmt;
 
 const BONNIE: Described = described!("jftl/bonnie.toml");
@@ -88,6 +88,9 @@ const RECORDS: [u64; 11] = {
     records
 };
 
+/// Those of a small reproduction.
+const SMALL_RECORDS: [u64; 3] = [RECORDS[0], RECORDS[4], RECORDS[RECORDS.len() - 1]];
+
 /// A benchmark of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bench {
@@ -107,13 +110,30 @@ impl fmt::Display for Bench {
 }
 
 impl Bench {
-    /// The values on the horizontal axis, in bytes.
-    pub fn points(self) -> &'static [u64] {
+    /// The values on the horizontal axis, in bytes. A small reproduction has both ends and the
+    /// point of [`Self::looked_at`].
+    fn points(self, size: Size) -> &'static [u64] {
         const MIB: u64 = 1 << 20;
-        match self {
-            Self::Bonnie => &[4 * MIB, 8 * MIB, 16 * MIB, 32 * MIB, 48 * MIB, 64 * MIB],
-            Self::Iozone => &RECORDS,
+        match (self, size) {
+            (Self::Bonnie, Size::Small) => &[4 * MIB, 16 * MIB, 64 * MIB],
+            (Self::Bonnie, _) => &[4 * MIB, 8 * MIB, 16 * MIB, 32 * MIB, 48 * MIB, 64 * MIB],
+            (Self::Iozone, Size::Small) => &SMALL_RECORDS,
+            (Self::Iozone, _) => &RECORDS,
         }
+    }
+
+    /// Where the open choices are looked at: the length of the file, or of a record.
+    pub fn looked_at(self) -> u64 {
+        match self {
+            Self::Bonnie => 16 << 20,
+            Self::Iozone => RECORDS[4],
+        }
+    }
+
+    /// The open choices that make a difference to it.
+    pub fn options(self) -> impl Iterator<Item = usize> + Clone {
+        let fits = move |option: &usize| self == Self::Iozone || !OPTIONS[*option].2;
+        (0..OPTIONS.len()).filter(fits)
     }
 
     /// The phases that are plotted: as the program calls them, and as the paper does.
@@ -211,34 +231,33 @@ pub const OPTIONS: [(&str, Settings, bool); 9] = [
         true,
     ),
 ];
-/// Where the open choices are looked at: of Bonnie's files and of IOzone's records.
-pub const LOOKED_AT: [(Bench, u64); 2] = [(Bench::Bonnie, 16 << 20), (Bench::Iozone, 64 << 10)];
-
 /// Which run: the benchmark, its place on the horizontal axis, which of the open choices was made
 /// otherwise (none in the figures), how the volume was mounted, and the seed of the device's past.
 type Place = (Bench, u64, Option<usize>, Variant, usize);
 
-/// Seeds of the judged runs at the size `small`.
-const SMALL_SEEDS: usize = 3;
-
 /// The outcomes of all runs.
 pub struct Cells {
     runs: Runs<Place, Cell>,
-    /// Seeds of the judged runs.
-    seeds: usize,
+    size: Size,
 }
 
 impl Cells {
     pub fn run(watch: Watch<'_>, size: Size) -> Result<Self, PaperError> {
-        let seeds = if size == Size::Small {
-            SMALL_SEEDS
-        } else {
-            SEEDS
-        };
-        let mut wanted = wanted(seeds);
+        let mut wanted = wanted(size);
         wanted.sort_by_key(|(bench, point, ..)| (*bench != Bench::Bonnie, u64::MAX - point));
         let runs = Runs::all(wanted, (watch, "cells"), cell)?;
-        Ok(Self { runs, seeds })
+        Ok(Self { runs, size })
+    }
+
+    /// The values on the horizontal axis of a figure, in bytes.
+    pub fn points(&self, bench: Bench) -> &'static [u64] {
+        bench.points(self.size)
+    }
+
+    /// The first and the last of them.
+    pub fn ends(&self, bench: Bench) -> [u64; 2] {
+        let points = self.points(bench);
+        [points[0], points[points.len() - 1]]
     }
 
     /// A run of a figure, with the first seed.
@@ -253,7 +272,8 @@ impl Cells {
 
     /// The runs of a point of a figure, by seed.
     fn seeds(&self, bench: Bench, point: u64, mode: &Variant) -> impl Iterator<Item = &Cell> {
-        (1..=self.seeds).filter_map(move |seed| self.runs.get(&(bench, point, None, *mode, seed)))
+        (1..=self.size.seeds())
+            .filter_map(move |seed| self.runs.get(&(bench, point, None, *mode, seed)))
     }
 
     /// Mean bandwidths of a mode along a figure, in bytes a second.
@@ -265,7 +285,7 @@ impl Cells {
                 .collect();
             Sample::of(&rates).mean
         };
-        bench.points().iter().map(at).collect()
+        self.points(bench).iter().map(at).collect()
     }
 
     /// Bandwidth of one mode over that of another with the same seed, at each point of a figure.
@@ -278,7 +298,7 @@ impl Cells {
             let pairs = rates(*point, upper).zip(rates(*point, lower));
             Sample::of(&pairs.map(|(a, b)| a / b).collect::<Vec<_>>())
         };
-        bench.points().iter().map(at).collect()
+        self.points(bench).iter().map(at).collect()
     }
 
     /// A figure of each seed's curve of bandwidths.
@@ -293,14 +313,14 @@ impl Cells {
                 let place = (bench, *point, None, MODES[mode], seed);
                 self.runs.of(&place).bandwidth(phase)
             };
-            of(&bench.points().iter().map(rate).collect::<Vec<_>>())
+            of(&self.points(bench).iter().map(rate).collect::<Vec<_>>())
         };
-        Sample::of(&(1..=self.seeds).map(curve).collect::<Vec<_>>())
+        Sample::of(&(1..=self.size.seeds()).map(curve).collect::<Vec<_>>())
     }
 
     /// The fewest pages that collection moved in any judged run of a benchmark.
     pub fn collected(&self, bench: Bench) -> u64 {
-        let runs = bench.points().iter().flat_map(|point| {
+        let runs = self.points(bench).iter().flat_map(|point| {
             MODES[..JUDGED]
                 .iter()
                 .flat_map(|mode| self.seeds(bench, *point, mode))
@@ -310,33 +330,35 @@ impl Cells {
 }
 
 /// The cells of both figures, and of all options where they are looked at.
-fn wanted(seeds: usize) -> Vec<Place> {
-    let figures = [Bench::Bonnie, Bench::Iozone]
+fn wanted(size: Size) -> Vec<Place> {
+    let of_bench = |bench: Bench| {
+        let points = bench.points(size).iter().map(|point| (*point, None));
+        let open = bench.options();
+        let open = open.map(move |option| (bench.looked_at(), Some(option)));
+        points
+            .chain(open)
+            .map(move |(point, option)| (bench, point, option))
+    };
+    let points = [Bench::Bonnie, Bench::Iozone]
         .into_iter()
-        .flat_map(|bench| {
-            bench
-                .points()
-                .iter()
-                .map(move |point| (bench, *point, None))
-        });
-    let open = LOOKED_AT.into_iter().flat_map(|(bench, point)| {
-        let fits = move |option: &usize| bench == Bench::Iozone || !OPTIONS[*option].2;
-        (0..OPTIONS.len())
-            .filter(fits)
-            .map(move |option| (bench, point, Some(option)))
-    });
-    let points = figures.chain(open);
-    points.flat_map(|point| of_modes(point, seeds)).collect()
+        .flat_map(of_bench);
+    points.flat_map(|point| of_modes(point, size)).collect()
 }
 
-/// A point in all modes, the judged ones with all seeds.
+/// A point of a figure in all modes, the judged ones with all seeds. A choice made otherwise in the
+/// judged modes, with one seed.
 fn of_modes(
     (bench, point, option): (Bench, u64, Option<usize>),
-    all: usize,
+    size: Size,
 ) -> impl Iterator<Item = Place> {
-    MODES.iter().enumerate().flat_map(move |(at, mode)| {
+    let modes = if option.is_some() {
+        &MODES[..JUDGED]
+    } else {
+        &MODES
+    };
+    modes.iter().enumerate().flat_map(move |(at, mode)| {
         let is_judged = option.is_none() && at < JUDGED;
-        let seeds = if is_judged { all } else { 1 };
+        let seeds = if is_judged { size.seeds() } else { 1 };
         (1..=seeds).map(move |seed| (bench, point, option, *mode, seed))
     })
 }

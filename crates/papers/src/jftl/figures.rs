@@ -2,8 +2,8 @@
 //! choices change, how long the flash lasts.
 
 use super::cells::{
-    Bench, Cell, Cells, JOURNALED, JOURNALED_JFTL, JOURNALED_MEMORY, LOOKED_AT, MODES, OPTIONS,
-    ORDERED, ORDERED_JFTL, ORDERED_MEMORY, PUBLISHED,
+    Bench, Cell, Cells, JOURNALED, JOURNALED_JFTL, JOURNALED_MEMORY, MODES, OPTIONS, ORDERED,
+    ORDERED_JFTL, ORDERED_MEMORY, PUBLISHED,
 };
 use crate::runs::Variant;
 use crate::{Drawn, Exhibit, Figure, Quantity, line};
@@ -46,7 +46,10 @@ fn curve(
     phase: &str,
     mode: &crate::runs::Variant,
 ) -> (String, Vec<(f64, f64)>) {
-    let points = bench.points().iter().zip(cells.curve(bench, phase, mode));
+    let points = cells
+        .points(bench)
+        .iter()
+        .zip(cells.curve(bench, phase, mode));
     let points = points.map(|(x, y)| (*x as f64, y));
     (mode.name.to_string(), points.collect())
 }
@@ -64,10 +67,13 @@ pub fn bandwidths(cells: &Cells, bench: Bench) -> Exhibit {
     });
     Exhibit::table(
         format!("{bench}: bandwidth"),
-        "MB (10^6 bytes) a second, over the horizontal axis of the figure: means of ten seeds for \
-         the paper's modes and for the map in memory, one seed for the others. The paper leaves \
+        "MB (10^6 bytes) a second, over the horizontal axis of the figure: means of several \
+         seeds for the paper's modes and for the map in memory, one seed for the others. The paper leaves \
          writeback out. Late: committed blocks are remapped at a checkpoint, not at each commit.",
-        line("", bench.points().iter().map(|point| write_size(*point))),
+        line(
+            "",
+            cells.points(bench).iter().map(|point| write_size(*point)),
+        ),
         rows,
     )
 }
@@ -113,8 +119,8 @@ pub fn programs(cells: &Cells, bench: Bench) -> Exhibit {
             bytes.map(|bytes| format!("{:.3}", bytes as f64 / written)),
         )
     };
-    let points = [bench.points()[0], *bench.points().last().unwrap_or(&0)];
-    let rows = points
+    let rows = cells
+        .ends(bench)
         .into_iter()
         .flat_map(|point| MODES.iter().map(move |mode| (point, mode)));
     Exhibit::table(
@@ -152,9 +158,8 @@ pub const RATIOS: [(&str, usize, usize); 5] = [
 
 /// The same ratios with what the paper leaves open chosen otherwise.
 pub fn open(cells: &Cells) -> Exhibit {
-    let row = |(bench, point): (Bench, u64),
-               option: Option<usize>,
-               (phase, title): (&str, &str)| {
+    let row = |bench: Bench, option: Option<usize>, (phase, title): (&str, &str)| {
+        let point = bench.looked_at();
         let rate = |mode: usize| {
             cells
                 .with(bench, point, option, &MODES[mode])
@@ -173,16 +178,15 @@ pub fn open(cells: &Cells) -> Exhibit {
             [ordered].into_iter().chain(ratios),
         )
     };
-    let rows = LOOKED_AT.into_iter().flat_map(|at| {
-        let options =
-            (0..OPTIONS.len()).filter(move |option| at.0 == Bench::Iozone || !OPTIONS[*option].2);
-        at.0.phases().into_iter().flat_map(move |phase| {
-            [None]
-                .into_iter()
-                .chain(options.clone().map(Some))
-                .map(move |option| (at, option, phase))
-        })
-    });
+    let rows = [Bench::Bonnie, Bench::Iozone]
+        .into_iter()
+        .flat_map(|bench| {
+            bench.phases().into_iter().flat_map(move |phase| {
+                let options = bench.options().map(Some);
+                let options = [None].into_iter().chain(options);
+                options.map(move |option| (bench, option, phase))
+            })
+        });
     let heads = ["", "ordered, MB/s"]
         .into_iter()
         .chain(RATIOS.map(|(name, ..)| name));
@@ -190,7 +194,7 @@ pub fn open(cells: &Cells) -> Exhibit {
         "What the paper leaves open",
         "Each choice made otherwise, one at a time.",
         heads,
-        rows.map(|(at, option, phase)| row(at, option, phase)),
+        rows.map(|(bench, option, phase)| row(bench, option, phase)),
     )
 }
 
@@ -200,10 +204,10 @@ pub fn wear(cells: &Cells) -> Exhibit {
         let copy = &MODES[at];
         let remap = &MODES[with];
         let of = |bench: Bench, mode: &Variant| {
-            amplification(cells.of(bench, *bench.points().last().unwrap_or(&0), mode))
+            amplification(cells.of(bench, cells.ends(bench)[1], mode))
         };
         let small = |mode: &Variant| {
-            amplification(cells.of(Bench::Iozone, Bench::Iozone.points()[0], mode))
+            amplification(cells.of(Bench::Iozone, cells.ends(Bench::Iozone)[0], mode))
         };
         let values = [
             of(Bench::Bonnie, copy),

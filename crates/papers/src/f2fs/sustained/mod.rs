@@ -66,7 +66,7 @@ impl Amounts {
         match size {
             Size::Small => Self {
                 window: 64 << 20,
-                most: 1 << 30,
+                most: 512 << 20,
                 ..QUARTER
             },
             Size::Usual => QUARTER,
