@@ -52,6 +52,8 @@ pub enum Format {
         choices: nandlab_ubifs::Format,
         /// Bytes of a logical block.
         leb: u32,
+        /// The first mount that may write erases the free space, as with `mkfs.ubifs -F`.
+        fixup: bool,
     },
 }
 
@@ -246,7 +248,11 @@ impl Making<'_> {
                 self.jffs2(tree, file, to, bytes, (choices, shape))?,
                 Losses::default(),
             ),
-            Format::Ubifs { choices, leb } => self.ubifs(tree, file, to, bytes, (choices, leb))?,
+            Format::Ubifs {
+                choices,
+                leb,
+                fixup,
+            } => self.ubifs(tree, file, to, bytes, (choices, leb, fixup))?,
             format => {
                 let disk = Disk::new(ImageFile::empty(file, bytes).map_err(failed)?, 512);
                 let disk = disk.map_err(|error| ImageError::Make {
@@ -313,7 +319,7 @@ impl Making<'_> {
         file: File,
         to: &Path,
         bytes: u64,
-        (mut choices, leb): (nandlab_ubifs::Format, u32),
+        (mut choices, leb, fixup): (nandlab_ubifs::Format, u32, bool),
     ) -> Result<(u64, Losses)> {
         let failed = |error| ImageError::File {
             path: to.into(),
@@ -340,7 +346,10 @@ impl Making<'_> {
         let fs = nandlab_ubifs::Ubifs::mount_writable(lebs).map_err(refused)?;
         let mut target = Volume::new(fs, self.lossy);
         self.feed(tree, &mut target)?;
-        let (fs, losses) = target.finish()?;
+        let (mut fs, losses) = target.finish()?;
+        if fixup {
+            fs.require_fixup().map_err(refused)?;
+        }
         let medium = fs.into_lebs().into_bytes();
         medium.finish(bytes).map_err(failed)?;
         Ok((bytes, losses))

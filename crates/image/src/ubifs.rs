@@ -63,6 +63,7 @@ impl Volume {
             lebs: head.geometry.lebs,
             compressor: head.compressor_name(),
             in_use: journal.in_use,
+            fixup: journal.fixup,
             journal: journal.nodes,
         });
         self.mounted = Some(Mounted::Ubifs(Box::new(fs)));

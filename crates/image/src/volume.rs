@@ -166,6 +166,8 @@ pub enum Layer {
         compressor: &'static str,
         /// Whether it was not unmounted.
         in_use: bool,
+        /// The first mount that may write erases the free space.
+        fixup: bool,
         /// Nodes in the journal, which are not in the index yet.
         journal: u64,
     },
@@ -371,12 +373,23 @@ impl Volume {
     /// Ends the mount, with everything in the file.
     pub fn close(&mut self) -> Result<()> {
         match self.fs()?.unmount() {
-            Ok(()) => Ok(()),
+            Ok(()) => self.keep_fixup(),
             Err(error) => Err(self.explain(ImageError::Call {
                 path: Shown::path(b""),
                 error,
                 why: String::new(),
             })),
+        }
+    }
+
+    /// A flash programmer still has to write the image: its free space is to be fixed up then.
+    fn keep_fixup(&mut self) -> Result<()> {
+        match &mut self.mounted {
+            Some(Mounted::Ubifs(fs)) if fs.journal().fixup => {
+                let kept = fs.require_fixup();
+                kept.map_err(|error| failed("UBIFS", error))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -18,7 +18,8 @@
 //! where each node lies; `replay`, `sizes` and `orphans` bring it up to date; `mount` does all
 //! this in order; `node`, `inode`, `dir`, `file` and `xattr` read what the index points to, for
 //! `calls`; `lpt` holds the properties of blocks; `check` and `space` go through everything.
-//! To write: `make` begins a volume, and `ready` a mount; `names`, `contents`, `xattr` and `batch`
+//! To write: `make` begins a volume, and `ready` a mount, with `fixup` for volumes from a
+//! programmer; `names`, `contents`, `xattr` and `batch`
 //! turn calls into groups of nodes, for the heads of `journal`; `commit` writes the index of
 //! `tree`, the properties of `blocks` and `lpt_tree`, and the orphans; `collect` makes room.
 //!
@@ -44,6 +45,7 @@ mod dir;
 mod error;
 mod file;
 mod finding;
+mod fixup;
 pub mod format;
 mod index;
 mod inode;

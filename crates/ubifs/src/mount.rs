@@ -24,6 +24,8 @@ pub struct Journal {
     pub in_use: bool,
     /// The pair of master nodes was not in order.
     pub master_recovered: bool,
+    /// The volume asked for its free space to be erased.
+    pub fixup: bool,
     /// Parts of the journal.
     pub parts: u32,
     /// Nodes that the replay found in them.
@@ -89,6 +91,7 @@ impl<L: Lebs> Ubifs<L> {
         let mut journal = Journal {
             in_use,
             master_recovered: chosen.is_recovered,
+            fixup: media.head.needs_fixup(),
             ..Journal::default()
         };
         let log = Log::read(&mut media, &master, in_use)?;

@@ -39,10 +39,6 @@ impl<L: Lebs> Ubifs<L> {
     }
 
     fn make_ready(&mut self, found: &Found) -> Result<()> {
-        if self.media.head.needs_fixup() {
-            let what = "writing before the free space is fixed up";
-            return Err(UbifsError::Feature { what });
-        }
         if let Some(hole) = self.index.holes.first() {
             return Err(hole.error.clone());
         }
@@ -53,6 +49,7 @@ impl<L: Lebs> Ubifs<L> {
         self.trust(&lpt)?;
         self.writer.sqnum = found.sqnum;
         self.writer.master_offs = Some(found.master_offs);
+        self.fix_up(&lpt, found)?;
         self.repair(found)?;
         self.write_sizes()?;
         self.grow()?;
@@ -256,13 +253,18 @@ impl<L: Lebs> Ubifs<L> {
         if lebs <= here.lebs {
             return Ok(());
         }
+        self.media.head.geometry.lebs = lebs;
+        self.write_head()
+    }
+
+    /// Writes the superblock with its flags and its number of logical blocks.
+    pub(crate) fn write_head(&mut self) -> Result<()> {
+        let here = self.media.geometry();
         let mut bytes = self.media.leb(0)?;
-        let head = Super::grown(&bytes[..Super::BYTES], lebs);
+        let head = self.media.head.again(&bytes[..Super::BYTES]);
         bytes[..Super::BYTES].copy_from_slice(&head);
         trim(&mut bytes, here.min_io);
-        self.media.change(0, &bytes)?;
-        self.media.head.geometry.lebs = lebs;
-        Ok(())
+        self.media.change(0, &bytes)
     }
 
     /// Writes the sizes of files whose contents go beyond them. The inode's block is changed whole:

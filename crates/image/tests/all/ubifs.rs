@@ -131,7 +131,17 @@ fn an_archive_of_it_has_its_links_and_its_holes() {
 }
 
 /// Makes `image` of the host's tree in `tree`.
-fn created(scratch: &Path, (page, _, leb): (u32, u32, u32), compressor: u16, size: Option<u64>) {
+fn created(scratch: &Path, shape: (u32, u32, u32), compressor: u16, size: Option<u64>) {
+    created_for(scratch, shape, compressor, (size, false));
+}
+
+/// The same, marked for a programmer perhaps.
+fn created_for(
+    scratch: &Path,
+    (page, _, leb): (u32, u32, u32),
+    compressor: u16,
+    (size, fixup): (Option<u64>, bool),
+) {
     let choices = nandlab_ubifs::Format {
         page: Some(page),
         compressor,
@@ -139,7 +149,11 @@ fn created(scratch: &Path, (page, _, leb): (u32, u32, u32), compressor: u16, siz
         ..Default::default()
     };
     let making = Making {
-        format: Format::Ubifs { choices, leb },
+        format: Format::Ubifs {
+            choices,
+            leb,
+            fixup,
+        },
         size,
         lossy: false,
         threads: 2,
@@ -148,6 +162,34 @@ fn created(scratch: &Path, (page, _, leb): (u32, u32, u32), compressor: u16, siz
     let tree = nandlab_image::source::read(&scratch.join("tree"), None, &Opening::default());
     let made = make(tree.unwrap(), making, &scratch.join("image")).unwrap();
     assert!(made.losses.is_empty(), "{:?}", made.losses);
+}
+
+#[test]
+fn the_mark_of_an_image_for_a_programmer_outlives_an_edit() {
+    let scratch = tempfile::tempdir().unwrap();
+    let tree = scratch.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    fs::write(tree.join("file"), "contents").unwrap();
+    let image = scratch.path().join("image");
+    for fixup in [false, true] {
+        created_for(scratch.path(), SHAPES[0], 1, (Some(100 * 15_360), fixup));
+        let marked = || {
+            let volume = Volume::open(&image, &Opening::default(), Access::Read).unwrap();
+            let is_marked = |layer: &Layer| matches!(layer, Layer::Ubifs { fixup: true, .. });
+            volume.layers.iter().any(is_marked)
+        };
+        assert_eq!(marked(), fixup);
+        edit(&image, &Opening::default(), 0, |volume| {
+            let fs = volume.fs()?;
+            nandlab_testkit::files::put(fs, Ino::ROOT, "more", b"contents");
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(marked(), fixup);
+        let found = held(&extracted(&image), scratch.path());
+        let mut entries = found.iter();
+        assert!(entries.any(|(entry, _)| entry.path == b"more"), "{found:?}");
+    }
 }
 
 #[test]

@@ -228,11 +228,13 @@ fn line(layer: &Layer) -> String {
             lebs,
             compressor,
             in_use,
+            fixup,
             journal,
         } => {
-            let state = match in_use {
-                true => "not unmounted",
-                false => "unmounted",
+            let state = match (in_use, fixup) {
+                (true, _) => "not unmounted",
+                (false, true) => "unmounted, free space to be fixed up",
+                (false, false) => "unmounted",
             };
             format!(
                 "UBIFS: format {format}, {lebs} logical blocks of {leb} bytes, {compressor}; \

@@ -197,11 +197,20 @@ impl Super {
         Ok(parsed)
     }
 
-    /// The bytes of a node with another number of logical blocks.
-    pub(crate) fn grown(bytes: &[u8], lebs: u32) -> Vec<u8> {
+    /// The bytes of a node with the flags and the number of logical blocks that it has by now.
+    pub(crate) fn again(&self, bytes: &[u8]) -> Vec<u8> {
         let mut node = Draft::again(bytes);
-        node.put32(40, lebs);
+        node.put32(28, self.flags);
+        node.put32(40, self.geometry.lebs);
         node.summed()
+    }
+
+    /// Says whether every free byte must be erased anew before it is written.
+    pub(crate) fn set_fixup(&mut self, needed: bool) {
+        match needed {
+            true => self.flags |= SPACE_FIXUP,
+            false => self.flags &= !SPACE_FIXUP,
+        }
     }
 
     /// The node with its header still to be completed.

@@ -10,7 +10,7 @@ use nandlab_image::check::{Severity, check};
 use nandlab_image::make::Format;
 use nandlab_image::tree::Tree;
 use nandlab_image::ubinize::{Device, ubinize};
-use nandlab_image::volume::{Access, Opening, Volume};
+use nandlab_image::volume::{Access, Layer, Opening, Volume};
 use nandlab_oracle::manifest::{Manifest, differences};
 use nandlab_oracle::{Disk, Report};
 use nandlab_testkit::manifest::manifest;
@@ -33,6 +33,17 @@ struct Case {
     nandsim: &'static str,
     version: u32,
     compressor: u16,
+    fixup: Fixup,
+}
+
+/// Who erases the free space of the volumes.
+#[derive(Clone, Copy, PartialEq)]
+enum Fixup {
+    /// It is erased.
+    Nobody,
+    Kernel,
+    /// The kernel, after an edit of ours.
+    KernelLater,
 }
 
 const CASES: [Case; 4] = [
@@ -44,6 +55,7 @@ const CASES: [Case; 4] = [
         nandsim: "id_bytes=0x98,0x73",
         version: 4,
         compressor: 1,
+        fixup: Fixup::Nobody,
     },
     Case {
         key: "zlib",
@@ -53,6 +65,7 @@ const CASES: [Case; 4] = [
         nandsim: "id_bytes=0x20,0xa2,0x00,0x15",
         version: 5,
         compressor: 2,
+        fixup: Fixup::Kernel,
     },
     Case {
         key: "none",
@@ -62,6 +75,7 @@ const CASES: [Case; 4] = [
         nandsim: "id_bytes=0x20,0xa2,0x00,0x15",
         version: 4,
         compressor: 0,
+        fixup: Fixup::Nobody,
     },
     Case {
         key: "large-pages-zstd",
@@ -71,6 +85,7 @@ const CASES: [Case; 4] = [
         nandsim: "id_bytes=0x20,0xa2,0x00,0x26",
         version: 5,
         compressor: 3,
+        fixup: Fixup::KernelLater,
     },
 ];
 
@@ -92,7 +107,11 @@ impl Case {
                 lebs_max: Some(2000),
                 ..Default::default()
             };
-            let format = Format::Ubifs { choices, leb };
+            let format = Format::Ubifs {
+                choices,
+                leb,
+                fixup: self.fixup != Fixup::Nobody,
+            };
             made(tree, format, &scratch.join(name), 2);
             config += &format!("[{name}]\nmode=ubi\nimage={name}\nvol_id={id}\nvol_name={name}\n");
             let third = format!("vol_size={}KiB\n", self.bytes() / 3 / 1024);
@@ -108,6 +127,9 @@ impl Case {
         };
         let image = scratch.join("ubi");
         ubinize(&description, device, &image).unwrap();
+        if self.fixup == Fixup::KernelLater {
+            NAMES.iter().for_each(|name| rewrite(&image, name));
+        }
         let mut bytes = fs::read(image).unwrap();
         assert!(bytes.len() as u64 <= self.bytes(), "{}", self.key);
         bytes.resize(self.bytes() as usize, 0xFF);
@@ -169,6 +191,16 @@ fn the_kernel_mounts_each_volume_of_a_ubi_image_of_ours() {
     }
 }
 
+/// Mounts a volume so that it may be written, and unmounts it.
+fn rewrite(image: &Path, name: &str) {
+    let opening = Opening {
+        volume: Some(name.into()),
+        ..Opening::default()
+    };
+    let mut volume = Volume::open(image, &opening, Access::Write).unwrap();
+    volume.close().unwrap();
+}
+
 fn guest(disk: &Path) -> nandlab_oracle::Guest {
     let programs = ["nandwrite", "nanddump", "ubiattach", "ubidetach"];
     let guest = programs.iter().fold(kernel::guest(), |guest, program| {
@@ -196,6 +228,8 @@ fn assert_left(report: &Report, key: &str, name: &str, image: &Path) {
         ..Opening::default()
     };
     let mut volume = Volume::open(image, &opening, Access::Read).unwrap();
+    let marked = |layer: &Layer| matches!(layer, Layer::Ubifs { fixup: true, .. });
+    assert!(!volume.layers.iter().any(marked), "{key}");
     let fs = volume.fs().unwrap();
     let left = (manifest(fs), xattrs::seen(fs));
     assert_same(report, key, &left);

@@ -5,8 +5,8 @@ use nandlab_ubifs::{LebError, LebShape, Lebs};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-const PAGE: usize = 512;
-const LEB: usize = 31 * PAGE;
+pub const PAGE: usize = 512;
+pub const LEB: usize = 31 * PAGE;
 
 /// A change of the medium.
 #[derive(Clone, Debug)]
@@ -49,12 +49,37 @@ impl Medium {
         }
     }
 
+    /// With the contents of an image.
+    pub fn of(image: &[u8]) -> Self {
+        let lebs = image.chunks(LEB).map(Leb::with);
+        Self {
+            lebs: lebs.collect(),
+        }
+    }
+
+    /// With this many blocks. Those that are new hold nothing.
+    pub fn grown(mut self, lebs: u32) -> Self {
+        self.lebs.resize(lebs as usize, Leb::default());
+        self
+    }
+
     /// The same medium, with a log that is empty.
     pub fn powered(&self) -> Power {
         Power {
             medium: self.clone(),
             ops: Arc::default(),
         }
+    }
+
+    /// What a programmer makes of the volume that writes the erased pages too.
+    pub fn programmed(mut self) -> Self {
+        for leb in &mut self.lebs {
+            let bytes = leb.bytes.get_or_insert_with(|| vec![0xFF; LEB]);
+            let pages = bytes.chunks(PAGE).enumerate();
+            let erased = pages.filter(|(_, page)| page.iter().all(|byte| *byte == 0xFF));
+            leb.torn = erased.map(|(page, _)| page).collect();
+        }
+        self
     }
 
     pub fn apply(&mut self, op: &Op) {

@@ -7,6 +7,7 @@
 mod medium;
 mod trees;
 
+use crate::made::made;
 use medium::{Log, Medium, Op};
 use nandlab_sim::mix;
 use nandlab_testkit::bugs::{NOT_SHRUNK, assert_row};
@@ -31,6 +32,8 @@ struct Case {
     every: usize,
     /// Cuts within recoveries, one in the other.
     levels: u32,
+    /// The volume comes from a programmer, which programmed all of its pages.
+    is_programmed: bool,
 }
 
 /// A call has returned.
@@ -68,6 +71,7 @@ impl Case {
             bug: None,
             every: 1,
             levels: 3,
+            is_programmed: false,
         }
     }
 
@@ -88,6 +92,10 @@ impl Case {
         let base = format(Medium::new(self.lebs).powered(), &self.format)
             .unwrap()
             .medium;
+        let base = match self.is_programmed {
+            true => programmed(base),
+            false => base,
+        };
         let mut model = Model::new(self.seed, rules);
         let mut run = Run {
             base: base.clone(),
@@ -196,6 +204,14 @@ impl Case {
     }
 }
 
+/// The volume as `mkfs.ubifs -F` and a programmer leave it.
+fn programmed(base: Medium) -> Medium {
+    let mut fs = Ubifs::mount_writable(base.powered()).unwrap();
+    fs.unmount().unwrap();
+    fs.require_fixup().unwrap();
+    fs.into_lebs().medium.programmed()
+}
+
 /// Changes something, and unmounts. Returns the tree.
 fn works(fs: &mut Volume, word: u64) -> Result<Tree, nandlab_vfs::Errno> {
     let by = Caller::root(Time::new(2_000_000_000));
@@ -287,6 +303,67 @@ fn every_cut_leaves_a_tree_that_was_there_and_a_volume_that_goes_on() {
     );
     assert!(counts.masters_renewed > 2, "{counts:?}");
     assert!(counts.orphan_lists > 3, "{counts:?}");
+}
+
+#[test]
+fn free_space_that_a_programmer_wrote_is_erased_at_the_first_mount_and_after_every_cut() {
+    for seed in 1..=4 {
+        let case = Case {
+            rounds: 2,
+            is_programmed: true,
+            ..Case::new(seed)
+        };
+        let mut run = case.run().unwrap();
+        let changed = run.ops.iter().take(40);
+        let is_whole = |op: &Op| matches!(op, Op::Change(..) | Op::Renew(_));
+        // All blocks but the superblock's, unless they are full.
+        assert!(changed.filter(|op| is_whole(op)).count() > 25);
+        case.explore(&mut run).unwrap_or_else(|why| panic!("{why}"));
+        assert!(run.states > 100, "{}", run.states);
+    }
+}
+
+#[test]
+fn a_volume_of_mkfs_ubifs_for_a_programmer_is_written_after_every_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("directory")).unwrap();
+    std::fs::write(dir.path().join("directory/file"), [7; 50_000]).unwrap();
+    let shape = (medium::PAGE as u32, medium::LEB as u32);
+    let image = made(dir.path(), shape, &["-F", "-c", "40"]);
+    let medium = Medium::of(&image).programmed().grown(40);
+    let case = Case {
+        levels: 6,
+        ..Case::new(1)
+    };
+    let (mut fs, ops) = case.mount(&medium).unwrap();
+    assert!(fs.journal().fixup);
+    let tree = tree::snapshot(&mut fs).unwrap();
+    let ops = ops.lock().unwrap().clone();
+    let mut states = 0;
+    let mut cut = medium.clone();
+    for (at, op) in ops.iter().enumerate() {
+        let word = mix(1, at as u64);
+        let mut left = cut.clone();
+        left.cut(Some(op), word);
+        let judged = case.judge(&left, &[&tree], word, case.levels, &mut states);
+        judged.unwrap_or_else(|why| panic!("change {at}: {why}"));
+        cut.apply(op);
+    }
+    assert!(states > 50, "{states}");
+}
+
+#[test]
+fn a_mark_that_goes_before_the_free_space_is_erased_is_found() {
+    let case = Case {
+        rounds: 2,
+        is_programmed: true,
+        bug: Some(SeededBug::FixupForgotten),
+        ..Case::new(1)
+    };
+    let mut run = case.run().unwrap();
+    let why = case.explore(&mut run).unwrap_err();
+    println!("state {}: {why}", run.states);
+    assert_row("UBIFS", SeededBug::FixupForgotten, run.states, NOT_SHRUNK);
 }
 
 /// Linux unmaps a full block of master nodes before it begins it anew.

@@ -30,6 +30,8 @@ struct Case {
     choices: Format,
     /// It is cut, not unmounted.
     is_cut: bool,
+    /// It asked for its free space to be erased before we wrote.
+    fixup: bool,
     seed: u64,
 }
 
@@ -56,6 +58,7 @@ fn cases() -> Vec<Case> {
                 key: format!("{name}-{end}"),
                 choices,
                 is_cut,
+                fixup: is_odd,
                 seed,
             });
         }
@@ -98,6 +101,12 @@ fn made(chip: Chip, case: &Case) -> Seen {
     let id = ubi.create_volume(&spec).unwrap();
     let lebs = format(UbiLebs::new(ubi, id).unwrap(), &case.choices).unwrap();
     let mut fs = Ubifs::mount_writable(lebs).unwrap();
+    if case.fixup {
+        fs.unmount().unwrap();
+        fs.require_fixup().unwrap();
+        fs = Ubifs::mount_writable(fs.into_lebs()).unwrap();
+        assert!(fs.journal().fixup && !fs.head().needs_fixup());
+    }
     let rules = Rules {
         inodes_max: 150,
         ..Rules::unix()
@@ -179,6 +188,7 @@ fn volumes_with_a_big_tree_of_properties_are_the_kernels() {
             ..Format::default()
         },
         is_cut: false,
+        fixup: true,
         seed: 77,
     };
     judge_cases(chip, Vec::from([case]));
