@@ -57,7 +57,7 @@ pub struct Opening {
     /// What does not open as it should is opened as far as it can be: by copies of superblocks, by
     /// what blocks say of themselves.
     pub salvage: bool,
-    /// An image of flash may become longer when it is changed.
+    /// An image of JFFS2 or UBIFS may become longer when it is changed.
     pub grow: bool,
     /// Which bytes of the image are meant.
     pub selection: Selection,

@@ -192,6 +192,60 @@ fn the_mark_of_an_image_for_a_programmer_outlives_an_edit() {
     }
 }
 
+/// Writes a file of 4 MiB into an image.
+fn put_long(image: &Path, grow: bool) -> Result<(), ImageError> {
+    let now = Time::new(1_700_000_000);
+    let long = nandlab_testkit::files::bytes(5, 4 << 20);
+    let opening = Opening {
+        grow,
+        ..Opening::default()
+    };
+    edit(image, &opening, long.len() as u64, |volume| {
+        let fs = volume.fs()?;
+        let made = fs.create(Ino::ROOT, b"long", NewNode::File, 0o644, Caller::root(now));
+        let written = made.and_then(|made| fs.write(made.ino, 0, &long, now));
+        match written {
+            Ok(count) if count == long.len() => Ok(()),
+            _ => Err(ImageError::Call {
+                path: Shown::path(b"long"),
+                error: Errno::NoSpace,
+                why: String::new(),
+            }),
+        }
+    })
+}
+
+/// mkfs.ubifs makes an image as short as it can be, and its superblock says how long it may be.
+#[test]
+fn a_full_image_becomes_longer_if_it_may_and_no_longer_than_its_superblock_says() {
+    let scratch = tempfile::tempdir().unwrap();
+    let image = scratch.path().join("image");
+    for (shape, compressor) in SHAPES.into_iter().zip(["lzo", "zlib", "none"]) {
+        packed(scratch.path(), shape, compressor);
+        let before = fs::read(&image).unwrap();
+        let refused = put_long(&image, false).unwrap_err().to_string();
+        assert!(refused.contains("--grow adds some"), "{refused}");
+        assert!(before == fs::read(&image).unwrap());
+        put_long(&image, true).unwrap();
+        assert!(before.len() + (4 << 20) < fs::read(&image).unwrap().len());
+        let mut volume = opened(&image, &Opening::default());
+        let fs = volume.fs().unwrap();
+        let long = nandlab_vfs::path::resolve(fs, b"long").unwrap();
+        assert_eq!(long.size, 4 << 20);
+        assert_eq!(check(&mut volume).unwrap().verdict(), Verdict::Sound);
+    }
+    // 64 blocks of 15 KiB are less than 4 MiB.
+    let shape = SHAPES[0];
+    let tree = scratch.path().join("tree");
+    fs::remove_dir_all(&tree).unwrap();
+    fs::create_dir(&tree).unwrap();
+    created(scratch.path(), shape, 1, Some(64 * u64::from(shape.2)));
+    let before = fs::read(&image).unwrap();
+    let refused = put_long(&image, true).unwrap_err().to_string();
+    assert!(refused.contains("no space left"), "{refused}");
+    assert!(before == fs::read(&image).unwrap());
+}
+
 #[test]
 fn a_tree_is_made_an_image_and_the_contents_of_a_volume() {
     let scratch = tempfile::tempdir().unwrap();
@@ -219,28 +273,11 @@ fn a_tree_is_made_an_image_and_the_contents_of_a_volume() {
 }
 
 #[test]
-fn an_edit_changes_an_image_of_ours_and_leaves_a_full_one_as_it_is() {
+fn an_edit_changes_an_image_of_ours() {
     let scratch = tempfile::tempdir().unwrap();
-    let image = scratch.path().join("image");
-    packed(scratch.path(), SHAPES[1], "lzo");
-    let before = fs::read(&image).unwrap();
     let now = Time::new(1_700_000_000);
-    let long = nandlab_testkit::files::bytes(5, 4 << 20);
-    let refused = edit(&image, &Opening::default(), 0, |volume| {
-        let fs = volume.fs()?;
-        let made = fs.create(Ino::ROOT, b"long", NewNode::File, 0o644, Caller::root(now));
-        let written = made.and_then(|made| fs.write(made.ino, 0, &long, now));
-        match written {
-            Ok(count) if count == long.len() => Ok(()),
-            _ => Err(ImageError::Call {
-                path: Shown::path(b"long"),
-                error: Errno::NoSpace,
-                why: String::new(),
-            }),
-        }
-    });
-    assert!(refused.unwrap_err().to_string().contains("no space left"));
-    assert!(before == fs::read(&image).unwrap());
+    fs::create_dir(scratch.path().join("tree")).unwrap();
+    host::tree(&scratch.path().join("tree"));
     created(scratch.path(), SHAPES[1], 1, None);
     in_ubi(scratch.path(), SHAPES[1], &scratch.path().join("ubi"));
     let put = scratch.path().join("tree/put");

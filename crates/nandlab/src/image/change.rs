@@ -44,7 +44,7 @@ pub(super) fn now() -> Result<Time, Failure> {
 struct Changed {
     #[command(flatten)]
     image: Image,
-    /// Let an image of flash that has no space become longer, by whole erase blocks
+    /// Let an image of JFFS2 or UBIFS that has no space become longer, by whole erase blocks
     #[arg(long)]
     grow: bool,
 }

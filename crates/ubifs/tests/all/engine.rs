@@ -246,3 +246,33 @@ fn an_image_of_mkfs_ubifs_grows_into_its_volume_and_is_written() {
         assert_eq!(again.master().lebs as usize, lebs);
     }
 }
+
+/// Linux reads the lists of a commit up to the one that is marked as the last. Without the mark it
+/// would go on to lists of an older commit.
+#[test]
+fn the_last_list_of_orphans_is_marked_and_no_other() {
+    const LEB: u32 = 15_872;
+    // One list has as many as fit a block.
+    let most = (LEB - 32) / 8;
+    for (orphans, marks) in [(3, [true, false]), (most + 1, [false, true])] {
+        let mut fs = Ubifs::mount_writable(made(LEB, 400, &choices(512))).unwrap();
+        let by = Caller::root(Time::new(1));
+        for number in 0..orphans {
+            let name = format!("{number}");
+            fs.create(Ino::ROOT, name.as_bytes(), NewNode::File, 0o600, by)
+                .unwrap();
+            // The caller still refers to it.
+            fs.unlink(Ino::ROOT, name.as_bytes(), by.now).unwrap();
+        }
+        fs.sync().unwrap();
+        let first = fs.head().geometry.orphan_first();
+        let bytes = fs.into_lebs().into_bytes();
+        let is_marked = [0, 1].map(|list| {
+            let node = (first + list) as usize * LEB as usize;
+            // Bit 63 of the number of the commit.
+            let commit = bytes[node + 31];
+            bytes[node..node + 4] == 0x0610_1831u32.to_le_bytes() && commit & 0x80 != 0
+        });
+        assert_eq!(is_marked, marks, "{orphans}");
+    }
+}
