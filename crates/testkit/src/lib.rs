@@ -32,13 +32,13 @@ pub mod host;
 pub mod hostile;
 mod kept;
 pub mod kernel;
-pub mod littlefs;
 pub mod manifest;
 pub mod media;
 pub mod model;
 pub mod open;
 pub mod scrambled;
 pub mod tools;
+pub mod vendored;
 pub mod xattrs;
 
 use nandlab_block::Ram;

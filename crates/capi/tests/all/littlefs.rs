@@ -1,13 +1,13 @@
 //! littlefs, in C, on a chip of nandlab: power cuts at every chip operation of a run.
 
 use crate::build::{Link, compile, folder, printed, run, source};
-use nandlab_testkit::littlefs;
+use nandlab_testkit::vendored;
 use std::collections::BTreeMap;
 
 /// Builds the exploration and runs it; gives the last lines, by their first words, and all it said.
 fn explore(defines: &[&str]) -> (BTreeMap<String, u64>, String) {
     let scratch = tempfile::tempdir().unwrap();
-    let littlefs = littlefs::source();
+    let littlefs = vendored::littlefs();
     let include = format!("-isystem{}", littlefs.display());
     let own = format!("-I{}", folder().join("tests/c").display());
     let sources = [source("littlefs_glue.c"), source("littlefs_cuts.c")];

@@ -1,8 +1,8 @@
 //! File systems that are programs: their trees, their power cuts and their failures.
 
-use crate::guests::{files, files_of_the_tests, littlefs_guest};
+use crate::guests::{fatfs_guest, files, files_of_the_tests, littlefs_guest};
 use nandlab_crash::files::mixed;
-use nandlab_crash::{Cuts, Files, Plan, SecondLevel, assert_found, assert_survives};
+use nandlab_crash::{Cuts, FileOp, Files, Plan, SecondLevel, assert_found, assert_survives};
 use nandlab_exec::FileProgram;
 use nandlab_mtd::{Layer, LayerError};
 use nandlab_nand::{Chip, ChipSpec, preset};
@@ -65,6 +65,49 @@ fn littlefs_as_a_program_keeps_its_files_at_every_cut() {
     let subject = subject(littlefs_guest(scratch.path()));
     let report = assert_survives(&subject, &mixed(7, 60), &plan(150));
     assert!(report.states >= 150, "{report}");
+}
+
+/// FatFs frees the clusters of a truncated file before its entry has the new length.
+#[test]
+fn fatfs_keeps_its_files_at_every_cut_but_those_within_a_truncation() {
+    let scratch = tempfile::tempdir().unwrap();
+    let subject = Files {
+        chip: spec(64),
+        ..subject(fatfs_guest(scratch.path()))
+    };
+    let ops = mixed(7, 60);
+    let is_truncation = |op: &FileOp| matches!(op, FileOp::Truncate { .. });
+    let others: Vec<FileOp> = ops
+        .iter()
+        .filter(|op| !is_truncation(op))
+        .cloned()
+        .collect();
+    let report = assert_survives(&subject, &others, &plan(60));
+    assert!(report.states >= 60, "{report}");
+    let Some(FileOp::Truncate { path, .. }) = ops.iter().find(|op| is_truncation(op)) else {
+        panic!("no truncation");
+    };
+    let path = || path.clone();
+    let (length, seed) = (3000, 1);
+    let truncated = [
+        FileOp::Create { path: path() },
+        FileOp::Append {
+            path: path(),
+            length,
+            seed,
+        },
+        FileOp::Fsync { path: path() },
+        FileOp::Truncate {
+            path: path(),
+            length: 700,
+        },
+    ];
+    let all = Plan {
+        cuts: Cuts::All,
+        second: SecondLevel::Off,
+        ..Plan::default()
+    };
+    assert_found(&subject, &truncated, &all);
 }
 
 #[test]

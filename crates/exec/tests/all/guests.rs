@@ -1,10 +1,11 @@
 //! Programs for the tests.
 
 use nandlab_exec::{FileProgram, Program, start};
-use nandlab_testkit::{littlefs, tools};
+use nandlab_testkit::{tools, vendored};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Writes what a layer begins with, changed by `change`, into a new folder.
 fn begun(files: &[start::File], into: &Path, change: impl Fn(&str) -> String) {
@@ -90,26 +91,74 @@ pub fn files_of_the_tests(file: &str, scratch: &Path) -> FileProgram {
     files(scratch, in_place_of(start::PYTHON_FILES[0].text, file))
 }
 
-/// littlefs with its glue.
-pub fn littlefs_guest(scratch: &Path) -> FileProgram {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let here = |path: &str| crates.join(path).display().to_string();
-    let littlefs = littlefs::source();
-    let program = scratch.join("littlefs-guest");
+/// A C compiler that finds the client and the chip's header.
+fn compiler() -> Command {
     let mut cc = tools::command("gcc", "cc");
-    cc.args(["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror"])
-        .args(["-DLFS_NO_DEBUG", "-DLFS_NO_WARN", "-DLFS_NO_ERROR"])
-        .arg(format!("-isystem{}", littlefs.display()))
+    cc.args(["-std=c99", "-O2"])
         .arg(format!("-I{}", here("capi/include")))
-        .arg(format!("-I{}", here("capi/tests/c")))
-        .arg(format!("-I{}", here("exec/clients")))
-        .arg(here("exec/guests/littlefs.c"))
-        .arg(here("capi/tests/c/littlefs_glue.c"))
-        .arg(here("exec/clients/nandlab_exec.c"))
-        .args(["lfs.c", "lfs_util.c"].map(|name| littlefs.join(name)))
-        .arg("-o")
-        .arg(&program);
+        .arg(format!("-I{}", here("exec/clients")));
+    cc
+}
+
+fn here(path: &str) -> String {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    crates.join(path).display().to_string()
+}
+
+fn compile(cc: &mut Command) {
     let output = cc.output().unwrap();
     assert!(output.status.success(), "cc: {}", tools::printed(&output));
+}
+
+const STRICT: [&str; 3] = ["-Wall", "-Wextra", "-Werror"];
+
+/// littlefs with its glue.
+pub fn littlefs_guest(scratch: &Path) -> FileProgram {
+    let littlefs = vendored::littlefs();
+    let program = scratch.join("littlefs-guest");
+    compile(
+        compiler()
+            .args(STRICT)
+            .args(["-DLFS_NO_DEBUG", "-DLFS_NO_WARN", "-DLFS_NO_ERROR"])
+            .arg(format!("-isystem{}", littlefs.display()))
+            .arg(format!("-I{}", here("capi/tests/c")))
+            .arg(here("exec/guests/littlefs.c"))
+            .arg(here("capi/tests/c/littlefs_glue.c"))
+            .arg(here("exec/clients/nandlab_exec.c"))
+            .args(["lfs.c", "lfs_util.c"].map(|name| littlefs.join(name)))
+            .arg("-o")
+            .arg(&program),
+    );
+    FileProgram::new(program)
+}
+
+/// FatFs with its glue, above the layer in C that users begin with.
+pub fn fatfs_guest(scratch: &Path) -> FileProgram {
+    let fatfs = vendored::fatfs();
+    let parts = ["ff", "ffunicode"].map(|name| {
+        let part = scratch.join(name).with_extension("o");
+        let source = fatfs.join(name).with_extension("c");
+        // FatFs has warnings of its own.
+        compile(
+            compiler()
+                .args(["-w", "-c"])
+                .arg(source)
+                .arg("-o")
+                .arg(&part),
+        );
+        part
+    });
+    let program = scratch.join("fatfs-guest");
+    compile(
+        compiler()
+            .args(STRICT)
+            .arg(format!("-isystem{}", fatfs.display()))
+            .arg(format!("-I{}", here("exec/start")))
+            .arg(here("exec/guests/fatfs.c"))
+            .arg(here("exec/clients/nandlab_exec.c"))
+            .args(parts)
+            .arg("-o")
+            .arg(&program),
+    );
     FileProgram::new(program)
 }

@@ -1,11 +1,21 @@
-//! littlefs, as a package registry has it.
+//! File systems in C that packages of the registry carry.
 
 use crate::tools;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The C source that the crate littlefs2-sys carries.
-pub fn source() -> PathBuf {
+/// The source of littlefs, from the crate littlefs2-sys.
+pub fn littlefs() -> PathBuf {
+    package("littlefs2-sys").join("littlefs")
+}
+
+/// The source of FatFs, from the crate fatfs-embedded.
+pub fn fatfs() -> PathBuf {
+    package("fatfs-embedded").join("fatfs/source")
+}
+
+/// The folder of a package that the tools of capi name.
+fn package(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../capi/tools");
     let output = Command::new(env!("CARGO"))
         .current_dir(folder)
@@ -24,8 +34,8 @@ pub fn source() -> PathBuf {
     let path = paths.find_map(|rest| {
         rest.split('"')
             .next()
-            .filter(|path| path.contains("littlefs2-sys"))
+            .filter(|path| path.contains(&format!("/{name}-")))
     });
-    let manifest = Path::new(path.expect("the tools of capi name littlefs2-sys"));
-    manifest.parent().unwrap().join("littlefs")
+    let manifest = Path::new(path.unwrap_or_else(|| panic!("no {name} in the tools of capi")));
+    manifest.parent().unwrap().into()
 }
