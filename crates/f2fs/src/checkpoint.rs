@@ -336,3 +336,24 @@ pub(crate) fn later(time: Time, nanos: u64) -> Time {
         nanos: (sum % 1_000_000_000) as u32,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{F2fs, Format, Options, format};
+    use nandlab_block::Ram;
+
+    #[test]
+    fn an_entry_of_the_journal_for_a_segment_that_is_not_there_is_dropped() {
+        let mut disk = Ram::new(512, 60 << 11);
+        format(&mut disk, &Format::default()).unwrap();
+        let mut fs = F2fs::mount(disk, Options::default()).unwrap();
+        let beyond = fs.layout.segments_main;
+        for segment in [beyond, u32::MAX] {
+            let entry = fs.segments.get(0).entry.clone();
+            fs.sit_journal.push((segment, entry));
+        }
+        fs.flush_sit().unwrap();
+        let mut kept = fs.sit_journal.iter();
+        assert!(kept.all(|(segment, _)| *segment < beyond));
+    }
+}

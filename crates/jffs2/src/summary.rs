@@ -341,6 +341,15 @@ mod tests {
                 assert_eq!(read(e, &node, 1000), None, "bit {bit}");
             }
             assert_eq!(collected.node(e, 12, 1000, 60), None, "no space");
+            let mut padding = [0; HEAD];
+            let head = Head {
+                kind: kind::PADDING,
+                len: 12,
+            };
+            head.write(e, &mut padding);
+            collected.add(e, &padding, 140);
+            let node = collected.node(e, 12, 1000, 200).unwrap();
+            assert_eq!(whole(e, &node).map(|raw| raw.padded), Some(12));
         }
     }
 }

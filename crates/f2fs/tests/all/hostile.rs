@@ -171,6 +171,51 @@ fn node_at(disk: &mut Ram, nid: u32) -> u64 {
 }
 
 #[test]
+fn a_superblock_without_a_table_of_nodes_is_refused() {
+    let mut disk = ram(60 * 1024);
+    format(&mut disk, &Format::default()).unwrap();
+    let mut head = [0; 512];
+    disk.read(Lba(2), &mut head).unwrap();
+    let word = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().unwrap());
+    // The table of segments takes the place of the table of nodes.
+    let nodes = word(60);
+    let moved = [
+        (56, word(56) + nodes),
+        (60, 0),
+        (84, word(84) + 512 * nodes),
+    ];
+    for copy in [1024, 4096 + 1024] {
+        for (at, word) in moved {
+            poke(&mut disk, copy + at, &u32::to_le_bytes(word));
+        }
+    }
+    let refused = F2fs::mount(&mut disk, Options::default()).unwrap_err();
+    let refused = refused.to_string();
+    assert!(refused.contains("segments of the tables"), "{refused}");
+}
+
+/// Two logs of nodes and data each, and the bytes of their segments in a checkpoint.
+#[test]
+fn a_log_in_a_segment_that_is_not_there_is_refused_at_its_field() {
+    for at in [84, 88, 36, 44] {
+        let mut disk = ram(60 * 1024);
+        format(&mut disk, &Format::default()).unwrap();
+        for pack in 0..2 {
+            for block in blocks_of_pack(&mut disk, pack) {
+                poke(&mut disk, block + at, &[0xFF; 4]);
+                seal(&mut disk, block);
+            }
+        }
+        let refused = F2fs::mount(&mut disk, Options::default())
+            .unwrap_err()
+            .to_string();
+        let named = format!("byte {at}");
+        assert!(refused.contains("segment of a log"), "{refused}");
+        assert!(refused.contains(&named), "{at}: {refused}");
+    }
+}
+
+#[test]
 fn as_many_links_as_can_be_counted_are_not_one_more() {
     let mut disk = ram(60 * 1024);
     format(&mut disk, &Format::default()).unwrap();

@@ -213,3 +213,42 @@ fn sort<M: Mtd>(
     found.count_ec(leb.ec);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flash_without_ubi_may_have_two_blocks_that_are_not_erased() {
+        let judged = |maybe_bad: u32, others: u32| {
+            let found = Found {
+                maybe_bad,
+                empty: 100 - maybe_bad - others,
+                ..Found::default()
+            };
+            judge(&found, 100).is_ok()
+        };
+        assert!(judged(2, 0) && !judged(3, 0));
+        assert!(judged(3, 1), "it has blocks of UBI");
+    }
+
+    #[test]
+    fn fewer_than_a_twentieth_of_the_blocks_may_be_damaged_but_always_seven() {
+        let block = Loose {
+            peb: 0,
+            ec: None,
+            torture: false,
+            doubtful: false,
+        };
+        for (pebs, most) in [(100, 4), (1000, 49), (19, 7), (20, 0)] {
+            let judged = |damaged: usize| {
+                let found = Found {
+                    corrupted: vec![block; damaged],
+                    ..Found::default()
+                };
+                judge(&found, pebs).is_ok()
+            };
+            assert!(judged(most) && !judged(most + 1), "{pebs}");
+        }
+    }
+}

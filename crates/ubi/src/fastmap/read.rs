@@ -346,3 +346,16 @@ fn look<M: Mtd>(flash: &mut Flash<M>, found: &mut Found, peb: u32) -> Result<boo
     )?;
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_one_image_belong_together_and_0_is_any() {
+        let mut found = Found::default();
+        let seen = [0, 5, 0, 5, 6].map(|image_seq| same_image(&mut found, image_seq));
+        assert_eq!(seen, [true, true, true, true, false]);
+        assert_eq!(found.image_seq, 5);
+    }
+}

@@ -8,6 +8,7 @@
 
 use nandlab_mtd::Geometry;
 use nandlab_nand::{Chip, ChipSpec, SparseStore, preset};
+use nandlab_testkit::media::Media;
 use nandlab_ubi::{AttachCost, Attached, Commit, LogOptions, Memory, Options, Superblock, Ubi};
 
 fn chip(geometry: Geometry) -> Chip {
@@ -136,6 +137,17 @@ fn reads_grow_with_the_device_but_for_an_incremental_commit() {
                 all[2]
             ),
         }
+    }
+}
+
+/// The published comparison rests on these numbers.
+#[test]
+fn an_attach_of_each_kind_costs_what_it_did() {
+    for (name, memory) in kinds() {
+        let [clean, unclean] = costs(slc(512), memory, 512);
+        let text = format!("{clean:?} {unclean:?}");
+        let kept = format!("ubi attach, {name}");
+        Media::default().bytes(text.as_bytes()).assert(&kept);
     }
 }
 
