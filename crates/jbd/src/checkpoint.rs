@@ -189,3 +189,28 @@ impl<D: BlockDevice> Journal<D> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Journal, Map, Options, create};
+    use nandlab_block::Ram;
+
+    #[test]
+    fn no_more_transactions_go_home_than_space_is_needed_for() {
+        let map: Map = (100..140).collect();
+        let mut disk = Ram::new(512, 320);
+        create(&mut disk, map.clone(), 1024).unwrap();
+        let mut journal = Journal::load(disk, map, 1024, Options::default()).unwrap();
+        for block in 1..4 {
+            let mut handle = journal.start(1, 0).unwrap();
+            journal.replace(&mut handle, block, &[7; 1024]).unwrap();
+            journal.stop(handle).unwrap();
+            journal.commit().unwrap();
+        }
+        assert_eq!(journal.finished.len(), 3);
+        // A descriptor, the block and the commit block of the oldest.
+        let needed = journal.free_blocks() + 3;
+        journal.make_room(needed).unwrap();
+        assert_eq!((journal.free_blocks(), journal.finished.len()), (needed, 2));
+    }
+}
