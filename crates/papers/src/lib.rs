@@ -37,8 +37,8 @@ use std::fmt::Display;
 /// How large a reproduction is, where the published sizes take long. The others have one size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Size {
-    /// Enough to see that everything runs. F2FS has shorter runs, and few of its claims can be
-    /// decided. The FTL study has fewer places, caches and options, JFTL fewer points, and both
+    /// Enough to see that everything runs. F2FS has shorter runs, which decide few of its claims.
+    /// The FTL study has fewer places, caches and options, JFTL fewer points, and both
     /// have fewer seeds.
     Small,
     /// Scaled down so that all takes minutes.

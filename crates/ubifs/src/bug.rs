@@ -33,7 +33,7 @@ pub enum SeededBug {
     KeepSizes,
     /// Nodes of the journal are applied in the order of their blocks.
     ReplayUnsorted,
-    /// The mark of free space that is to be fixed up goes before the space is.
+    /// The mark that asks for a fix-up goes before the fix-up.
     FixupForgotten,
     /// A log that was put together again keeps the age of its beginning.
     KeepLogAge,

@@ -14,8 +14,8 @@ use crate::mount::{Found, Ubifs};
 use alloc::vec::Vec;
 
 impl<L: Lebs> Ubifs<L> {
-    /// Marks a volume that was written and unmounted: the first mount that may write is to fix up
-    /// its free space.
+    /// Marks a volume behind its unmount: the first mount that may write is to fix up its free
+    /// space.
     pub fn require_fixup(&mut self) -> Result<()> {
         self.media.head.set_fixup(true);
         self.write_head()?;

@@ -24,7 +24,7 @@ pub struct Journal {
     pub in_use: bool,
     /// The pair of master nodes was not in order.
     pub master_recovered: bool,
-    /// The volume asked for its free space to be erased.
+    /// The volume asked for a fix-up of its free space.
     pub fixup: bool,
     /// Parts of the journal.
     pub parts: u32,

@@ -88,13 +88,12 @@ fn fatfs_keeps_its_files_at_every_cut_but_those_within_a_truncation() {
         panic!("no truncation");
     };
     let path = || path.clone();
-    let (length, seed) = (3000, 1);
     let truncated = [
         FileOp::Create { path: path() },
         FileOp::Append {
             path: path(),
-            length,
-            seed,
+            length: 3000,
+            seed: 1,
         },
         FileOp::Fsync { path: path() },
         FileOp::Truncate {

@@ -205,7 +205,7 @@ impl Super {
         node.summed()
     }
 
-    /// Says whether every free byte must be erased anew before it is written.
+    /// Asks for a fix-up of the free space, or no longer.
     pub(crate) fn set_fixup(&mut self, needed: bool) {
         match needed {
             true => self.flags |= SPACE_FIXUP,

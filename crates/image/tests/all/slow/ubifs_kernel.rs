@@ -39,7 +39,7 @@ struct Case {
 /// Who erases the free space of the volumes.
 #[derive(Clone, Copy, PartialEq)]
 enum Fixup {
-    /// It is erased.
+    /// No flash programmer wrote it.
     Nobody,
     Kernel,
     /// The kernel, after an edit of ours.

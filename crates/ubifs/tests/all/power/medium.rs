@@ -71,7 +71,7 @@ impl Medium {
         }
     }
 
-    /// What a programmer makes of the volume that writes the erased pages too.
+    /// The volume from a programmer that writes the erased pages too.
     pub fn programmed(mut self) -> Self {
         for leb in &mut self.lebs {
             let bytes = leb.bytes.get_or_insert_with(|| vec![0xFF; LEB]);

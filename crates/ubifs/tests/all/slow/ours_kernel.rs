@@ -30,7 +30,7 @@ struct Case {
     choices: Format,
     /// It is cut, not unmounted.
     is_cut: bool,
-    /// It asked for its free space to be erased before we wrote.
+    /// It asked for a fix-up of its free space, which we did.
     fixup: bool,
     seed: u64,
 }
