@@ -34,7 +34,7 @@ pub enum SeededBug {
     /// Nodes of the journal are applied in the order of their blocks.
     ReplayUnsorted,
     /// The mark that asks for a fix-up goes before the fix-up.
-    FixupForgotten,
+    UnmarkFirst,
     /// A log that was put together again keeps the age of its beginning.
     KeepLogAge,
 }

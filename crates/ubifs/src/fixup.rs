@@ -32,11 +32,11 @@ impl<L: Lebs> Ubifs<L> {
             let what = "a journal in free space that is to be fixed up";
             return Err(UbifsError::Feature { what });
         }
-        if self.media.has_bug(SeededBug::FixupForgotten) {
+        if self.media.has_bug(SeededBug::UnmarkFirst) {
             self.unmark()?;
         }
         for (lnum, used) in self.used_parts(lpt, found) {
-            self.keep_part(lnum, used)?;
+            self.repair_end(lnum, used)?;
         }
         self.unmark()
     }
@@ -67,16 +67,5 @@ impl<L: Lebs> Ubifs<L> {
             .chain((here.main_first()..).zip(main.map(|props| here.leb - props.free)))
             .filter(|(_, used)| *used < here.leb)
             .collect()
-    }
-
-    /// Erases a block but for the bytes in use at its beginning.
-    fn keep_part(&mut self, lnum: u32, used: u32) -> Result<()> {
-        if used == 0 {
-            return self.media.renew(lnum);
-        }
-        let here = self.media.geometry();
-        let mut bytes = self.media.leb(lnum)?;
-        bytes.truncate(used.next_multiple_of(here.min_io) as usize);
-        self.media.change(lnum, &bytes)
     }
 }

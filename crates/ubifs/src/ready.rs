@@ -108,7 +108,7 @@ impl<L: Lebs> Ubifs<L> {
     }
 
     /// Lets a block end with its last node and padding.
-    fn repair_end(&mut self, lnum: u32, used: u32) -> Result<()> {
+    pub(crate) fn repair_end(&mut self, lnum: u32, used: u32) -> Result<()> {
         let here = self.media.geometry();
         let old = self.media.leb(lnum)?;
         let mut bytes = Vec::from(&old[..used as usize]);

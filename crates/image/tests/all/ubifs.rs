@@ -2,7 +2,7 @@
 //!
 //! Needs mtd-utils; fails saying so.
 
-use crate::common::{differences, extracted, held};
+use crate::common::{asks_for_fixup, differences, extracted, held};
 use nandlab_image::check::{Severity, Verdict, check};
 use nandlab_image::edit::edit;
 use nandlab_image::make::{Format, Making, make};
@@ -175,8 +175,7 @@ fn the_mark_of_an_image_for_a_programmer_outlives_an_edit() {
         created_for(scratch.path(), SHAPES[0], 1, (Some(100 * 15_360), fixup));
         let marked = || {
             let volume = Volume::open(&image, &Opening::default(), Access::Read).unwrap();
-            let is_marked = |layer: &Layer| matches!(layer, Layer::Ubifs { fixup: true, .. });
-            volume.layers.iter().any(is_marked)
+            asks_for_fixup(&volume)
         };
         assert_eq!(marked(), fixup);
         edit(&image, &Opening::default(), 0, |volume| {

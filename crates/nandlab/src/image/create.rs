@@ -81,8 +81,8 @@ struct Ubifs {
     /// The version of the format: 4, or 5 with double hashes
     #[arg(long, value_parser = clap::value_parser!(u32).range(4..=5), default_value = "4")]
     format_version: u32,
-    /// The first mount that may write erases all free space, since the flash programmer writes
-    /// erased pages too (mkfs.ubifs -F)
+    /// Let the first mount erase all free space, for a programmer that writes erased pages too
+    /// (mkfs.ubifs -F)
     #[arg(long)]
     space_fixup: bool,
 }

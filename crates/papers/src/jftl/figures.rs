@@ -68,8 +68,9 @@ pub fn bandwidths(cells: &Cells, bench: Bench) -> Exhibit {
     Exhibit::table(
         format!("{bench}: bandwidth"),
         "MB (10^6 bytes) a second, over the horizontal axis of the figure: means of several \
-         seeds for the paper's modes and for the map in memory, one seed for the others. The paper leaves \
-         writeback out. Late: committed blocks are remapped at a checkpoint, not at each commit.",
+         seeds for the paper's modes and for the map in memory, one seed for the others. The \
+         paper leaves writeback out. Late: committed blocks are remapped at a checkpoint, not \
+         at each commit.",
         line(
             "",
             cells.points(bench).iter().map(|point| write_size(*point)),

@@ -5,7 +5,7 @@ use nandlab_image::sink::pour;
 use nandlab_image::tar_in;
 use nandlab_image::tar_out::TarOut;
 use nandlab_image::tree::{Data, Entry, Extent, Node, Origin, Tree};
-use nandlab_image::volume::{Access, Opening, Volume};
+use nandlab_image::volume::{Access, Layer, Opening, Volume};
 use nandlab_jffs2::Compression;
 use nandlab_vfs::Time;
 use std::fs::File;
@@ -375,4 +375,10 @@ pub fn derange(name: &str, bytes: &mut [u8]) {
             bytes[inode + 12] = 9;
         }
     }
+}
+
+/// True if a volume of UBIFS asks for a fix-up of its free space.
+pub fn asks_for_fixup(volume: &Volume) -> bool {
+    let is_marked = |layer: &Layer| matches!(layer, Layer::Ubifs { fixup: true, .. });
+    volume.layers.iter().any(is_marked)
 }

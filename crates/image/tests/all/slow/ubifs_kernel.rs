@@ -5,12 +5,12 @@
 //! package that is missing.
 
 use super::image_kernel::expected;
-use crate::common::{archive, held, made, plain, tree};
+use crate::common::{archive, asks_for_fixup, held, made, plain, tree};
 use nandlab_image::check::{Severity, check};
 use nandlab_image::make::Format;
 use nandlab_image::tree::Tree;
 use nandlab_image::ubinize::{Device, ubinize};
-use nandlab_image::volume::{Access, Layer, Opening, Volume};
+use nandlab_image::volume::{Access, Opening, Volume};
 use nandlab_oracle::manifest::{Manifest, differences};
 use nandlab_oracle::{Disk, Report};
 use nandlab_testkit::manifest::manifest;
@@ -228,8 +228,7 @@ fn assert_left(report: &Report, key: &str, name: &str, image: &Path) {
         ..Opening::default()
     };
     let mut volume = Volume::open(image, &opening, Access::Read).unwrap();
-    let marked = |layer: &Layer| matches!(layer, Layer::Ubifs { fixup: true, .. });
-    assert!(!volume.layers.iter().any(marked), "{key}");
+    assert!(!asks_for_fixup(&volume), "{key}");
     let fs = volume.fs().unwrap();
     let left = (manifest(fs), xattrs::seen(fs));
     assert_same(report, key, &left);
