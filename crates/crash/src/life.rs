@@ -81,8 +81,8 @@ pub(crate) fn live<S: Subject>(
         guarded(|| oracle.check(&mut device))
     });
     life.failure = result.err().map(|failure| endless(&rail, failure));
-    let mut chip = guarded(|| Ok(subject.power_off(device)))?;
-    life.log = chip.take_log();
+    let chip = guarded(|| Ok(subject.power_off(device)))?;
+    life.log = chip.map(|mut chip| chip.take_log()).unwrap_or_default();
     Ok(life)
 }
 

@@ -23,8 +23,9 @@ pub trait Subject: Sync {
     /// Attaches the stack from the chip alone, whatever a cut left there.
     fn attach(&self, chip: Chip) -> Result<Self::Device, LayerError>;
 
-    /// Gives the chip back as it is, without another operation.
-    fn power_off(&self, device: Self::Device) -> Chip;
+    /// Gives the chip back as it is, without another operation. An operation that failed may have
+    /// lost it.
+    fn power_off(&self, device: Self::Device) -> Option<Chip>;
 
     /// Serves one operation. A read is compared with the contents that the oracle expects; the
     /// oracle already knows that the operation began.

@@ -54,6 +54,14 @@ pub enum ProgramError {
         /// The call of nandlab that was open.
         call: &'static str,
     },
+    /// The program works without end.
+    #[error("the program made {calls} calls of the chip within `{call}`, and was killed")]
+    Endless {
+        /// The call of nandlab that was open.
+        call: &'static str,
+        /// Its calls so far.
+        calls: u64,
+    },
     /// The socket failed.
     #[error("socket to the program")]
     Socket(#[from] io::Error),
@@ -279,8 +287,8 @@ impl Instance {
         self.message.get(HEAD..self.length).unwrap_or_default()
     }
 
-    /// Ends a process that hangs, if it is one of the program's own.
-    fn kill(&self) {
+    /// Ends a process that gets nowhere, if it is one of the program's own.
+    pub fn kill(&self) {
         if getpgid(Some(self.process)) == Ok(self.server.group) {
             _ = kill_process(self.process, Signal::KILL);
         }

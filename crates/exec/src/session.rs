@@ -4,12 +4,19 @@ use crate::chip::{self, ProgramChip};
 use crate::process::{Instance, Process, ProgramError, out_of_place};
 use crate::wire::{self, HEAD, Head};
 
+/// Chip calls that one call of nandlab may take, in passes over the whole chip. A layer that looks
+/// its map up on the chip reads a page many times.
+const PASSES: u64 = 256;
+
 /// One process of the program, and what it has to do.
 #[derive(Debug)]
 pub struct Session {
     instance: Instance,
     message: Vec<u8>,
+    /// The longest message.
     most: usize,
+    /// The most chip calls within one call.
+    calls: u64,
 }
 
 /// The answer to a call: its status, and two numbers.
@@ -30,6 +37,7 @@ impl Session {
             instance: process.instance()?,
             message: Vec::new(),
             most: HEAD + page.max(most),
+            calls: u64::from(g.pages()) * PASSES,
         };
         let shape = [g.page, g.oob, g.pages_per_block, g.blocks, g.dies];
         let shape = shape.map(u32::to_le_bytes).concat();
@@ -38,7 +46,7 @@ impl Session {
     }
 
     /// Makes a call, and serves the chip until the answer. A failure after the power went is the
-    /// power cut's.
+    /// power cut's. Reads take no step of the rail, so that it cannot end a program that only reads.
     pub fn call(
         &mut self,
         flash: &mut impl ProgramChip,
@@ -48,7 +56,7 @@ impl Session {
         let call = wire::name(head.kind);
         let mut is_cut = false;
         self.send(head, parts, call)?;
-        loop {
+        for _ in 0..self.calls {
             let found = self.instance.receive(call, self.most)?;
             match found.kind {
                 wire::ANSWER if is_cut && found.arguments[0] != wire::OK => {
@@ -64,6 +72,9 @@ impl Session {
                 _ => return Err(out_of_place(found, head.kind)),
             }
         }
+        self.instance.kill();
+        let calls = self.calls;
+        Err(ProgramError::Endless { call, calls })
     }
 
     /// The bytes of the last answer.

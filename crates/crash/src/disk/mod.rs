@@ -52,8 +52,8 @@ impl<L: Layer<Chip, Device: BlockDevice> + Sync> Subject for Disk<L> {
         self.layer.attach(chip)
     }
 
-    fn power_off(&self, device: L::Device) -> Chip {
-        self.layer.power_off(device)
+    fn power_off(&self, device: L::Device) -> Option<Chip> {
+        Some(self.layer.power_off(device))
     }
 
     fn apply(

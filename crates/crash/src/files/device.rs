@@ -37,10 +37,9 @@ impl<D> Device<D> {
         self.goes_on
     }
 
-    pub(super) fn into_medium(self) -> D {
-        self.fs
-            .unwrap_or_else(|why| panic!("mounting again: {why}"))
-            .into_medium()
+    /// The medium, unless a remount has lost it.
+    pub(super) fn into_medium(self) -> Option<D> {
+        self.fs.ok().map(|fs| fs.into_medium())
     }
 
     /// Carries out an operation; `mount` comes after a remount's unmount.

@@ -80,8 +80,9 @@ where
         Ok(Device::new(fs, now))
     }
 
-    fn power_off(&self, device: Self::Device) -> Chip {
-        self.layer.power_off(device.into_medium())
+    fn power_off(&self, device: Self::Device) -> Option<Chip> {
+        let below = device.into_medium();
+        below.map(|below| self.layer.power_off(below))
     }
 
     fn apply(

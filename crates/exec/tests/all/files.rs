@@ -3,7 +3,7 @@
 use crate::guests::{fatfs_guest, files, files_of_the_tests, littlefs_guest};
 use nandlab_crash::files::mixed;
 use nandlab_crash::{
-    Cuts, FileOp, Files, Plan, SecondLevel, assert_found, assert_survives, explore,
+    Cuts, FileOp, Files, Kind, Plan, SecondLevel, assert_found, assert_survives, explore,
 };
 use nandlab_exec::FileProgram;
 use nandlab_mtd::{Layer, LayerError};
@@ -11,7 +11,10 @@ use nandlab_nand::{Chip, ChipSpec, preset};
 use nandlab_sim::Chain;
 use nandlab_stack::fs::{FsLayer, Machine, Medium};
 use nandlab_stack::layer::{BareChip, ChipFlash, FlashLayer};
-use nandlab_vfs::{Caller, Errno, FileSystem, Ino, NewNode, SetAttr, Sync, Time, Volume, tree};
+use nandlab_vfs::{
+    Caller, Errno, FileSystem, Ino, Mounted, Nature, NewNode, SetAttr, Sync, Time, Volume, tree,
+};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// No layer: the chip as the flash of a file system.
 #[derive(Clone, Debug)]
@@ -117,6 +120,53 @@ fn fatfs_keeps_its_files_at_every_cut_but_those_within_a_truncation() {
     let mut found = report.violations.iter();
     assert!(found.len() > 0, "{report}");
     assert!(found.all(|one| one.host.contains("truncate")), "{report}");
+}
+
+/// A file system that mounts once.
+struct MountsOnce {
+    program: FileProgram,
+    mounts: AtomicU64,
+}
+
+impl Volume<Box<dyn ChipFlash>> for MountsOnce {
+    fn nature(&self, flash: &Box<dyn ChipFlash>) -> Nature {
+        self.program.nature(flash)
+    }
+
+    fn format(&self, flash: &mut Box<dyn ChipFlash>) -> Result<(), LayerError> {
+        self.program.format(flash)
+    }
+
+    fn mount(
+        &self,
+        flash: Box<dyn ChipFlash>,
+    ) -> Result<Box<dyn Mounted<Box<dyn ChipFlash>>>, LayerError> {
+        match self.mounts.fetch_add(1, Relaxed) {
+            0 => Volume::mount(&self.program, flash),
+            _ => Err("no volume".into()),
+        }
+    }
+}
+
+#[test]
+fn a_mount_that_fails_between_operations_is_a_violation_with_its_reason() {
+    let scratch = tempfile::tempdir().unwrap();
+    let subject = Files {
+        chip: spec(256),
+        layer: Raw,
+        volume: MountsOnce {
+            program: files(scratch.path(), str::to_owned),
+            mounts: AtomicU64::new(0),
+        },
+    };
+    let plan = Plan {
+        shrink_states: 0,
+        ..plan(1)
+    };
+    let report = explore(&subject, &[FileOp::Remount], &plan).unwrap();
+    let found = report.violations.first().unwrap();
+    assert_eq!(found.kind, Kind::Attach);
+    assert_eq!(found.what, "mounting again: no volume");
 }
 
 #[test]

@@ -74,6 +74,10 @@ fn a_program_that_fails_in_a_call_stops_its_layer_and_no_other() {
             "the program sent nothing for 10s within `write`, and was killed",
         ),
         (
+            "reads-on",
+            "the program made 131072 calls of the chip within `write`, and was killed",
+        ),
+        (
             "raises",
             "the program failed to write: RuntimeError: the map is full",
         ),

@@ -41,6 +41,8 @@ class Misbehaving(Layer):
             os._exit(1)
         if WAY == "hangs":
             time.sleep(1000)
+        while WAY == "reads-on":
+            self.chip.read(0)
         if WAY == "raises":
             raise RuntimeError("the map is full")
         if WAY == "wrong-kind":

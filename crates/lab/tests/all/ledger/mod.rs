@@ -293,7 +293,7 @@ impl Subject for Ledgers {
             under_way: None,
             cut: false,
         };
-        Ok((self.power_off(ledger), oracle))
+        Ok((ledger.disk.into_medium(), oracle))
     }
 
     fn attach(&self, chip: Chip) -> Result<Self::Device, LayerError> {
@@ -301,8 +301,8 @@ impl Subject for Ledgers {
         Ok(Ledger::open(disk, self.shape, self.protocol)?)
     }
 
-    fn power_off(&self, ledger: Self::Device) -> Chip {
-        ledger.disk.into_medium()
+    fn power_off(&self, ledger: Self::Device) -> Option<Chip> {
+        Some(ledger.disk.into_medium())
     }
 
     fn apply(
