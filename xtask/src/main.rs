@@ -8,6 +8,7 @@ mod metadata;
 mod mutants;
 mod packages;
 mod portable;
+mod programs;
 mod prose;
 mod python;
 mod record;

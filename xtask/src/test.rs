@@ -1,6 +1,6 @@
 //! Every test.
 
-use crate::{Outcome, book, cargo, lint, packages, portable, prose, python, root, tidy};
+use crate::{Outcome, book, cargo, lint, packages, portable, programs, prose, python, root, tidy};
 
 /// The module of each crate's integration tests that holds its slow tests: they boot the real
 /// kernel, mount, start a browser or reproduce a paper. Where a test lies decides, so that there is
@@ -24,10 +24,11 @@ fn everything() -> Outcome {
     packages::ensure()?;
     portable::run(&[])?;
     python::run_tests(&[])?;
+    programs::run()?;
     crate::run(
         cargo()
             .current_dir(root())
-            .args(["test", "--workspace", "--no-fail-fast"]),
+            .args(["test", "--workspace", "--doc", "--no-fail-fast"]),
     )
 }
 

@@ -61,7 +61,7 @@ fn erased(subject: &Flash, ops: &[FileOp]) -> u64 {
     let mut device = subject.attach(chip).unwrap();
     ops.iter()
         .for_each(|op| subject.apply(&mut device, op, &oracle).unwrap());
-    subject.power_off(device).counts().erases - before
+    subject.power_off(device).unwrap().counts().erases - before
 }
 
 fn survives(subject: &Flash, seed: u64, count: usize, plan: &Plan) -> CrashReport {

@@ -1,0 +1,177 @@
+//! The test programs of the workspace, several at once. Cargo runs one after the other, and a
+//! program whose last test waits for a guest leaves the other processors idle.
+
+use crate::{Outcome, cargo, root};
+use serde_json::Value;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+/// The crates whose tests take longest, the longest first. The order decides when a program starts
+/// and nothing else.
+const LONGEST: &[&str] = &[
+    "nandlab", "ext", "image", "ubifs", "jffs2", "papers", "ubi", "f2fs", "ftl", "fat", "exec",
+];
+
+/// A test program.
+#[derive(Debug, PartialEq, Eq)]
+struct Program {
+    /// The folder of its crate, where cargo would run it.
+    folder: PathBuf,
+    path: PathBuf,
+}
+
+/// Builds all test programs and runs them, one more at a time than there are processors, since
+/// many tests wait. Each runs one test at a time. Prints what a program printed when it ends.
+pub fn run() -> Outcome {
+    let mut programs = build()?;
+    programs.sort_by_key(|program| place(&program.folder));
+    let queue = Mutex::new(VecDeque::from(programs));
+    let failed = Mutex::new(Vec::new());
+    let workers = thread::available_parallelism().map_or(1, usize::from) + 1;
+    thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some(program) = next(&queue) {
+                    if let Err(why) = program.run() {
+                        locked(&failed).push(format!("{}: {why}", program.path.display()));
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(format!("failed tests:\n  {}", failed.join("\n  "))),
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn next(queue: &Mutex<VecDeque<Program>>) -> Option<Program> {
+    locked(queue).pop_front()
+}
+
+/// The place of a crate among the longest, or behind them.
+fn place(folder: &Path) -> usize {
+    let is_of = |name: &&str| folder.ends_with(name);
+    let found = LONGEST.iter().position(is_of);
+    found.unwrap_or(LONGEST.len())
+}
+
+fn build() -> Result<Vec<Program>, String> {
+    let mut command = cargo();
+    command.current_dir(root()).stderr(Stdio::inherit()).args([
+        "test",
+        "--workspace",
+        "--no-run",
+        "--message-format=json-render-diagnostics",
+    ]);
+    let built = command.output();
+    let built = built.map_err(|why| format!("cargo test --no-run: {why}"))?;
+    if !built.status.success() {
+        return Err(format!("cargo test --no-run: {}", built.status));
+    }
+    let programs = programs(&String::from_utf8_lossy(&built.stdout));
+    match programs.is_empty() {
+        true => Err("cargo test --no-run: named no test program".into()),
+        false => Ok(programs),
+    }
+}
+
+/// The test programs in the messages of cargo.
+fn programs(messages: &str) -> Vec<Program> {
+    let parsed = messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let is_test = |message: &Value| message["profile"]["test"] == true;
+    parsed.filter(is_test).filter_map(program).collect()
+}
+
+fn program(message: Value) -> Option<Program> {
+    let manifest = Path::new(message["manifest_path"].as_str()?);
+    Some(Program {
+        folder: manifest.parent()?.to_owned(),
+        path: message["executable"].as_str()?.into(),
+    })
+}
+
+impl Program {
+    /// Runs it as cargo does, and prints its output.
+    fn run(&self) -> Outcome {
+        let (output, kept) = tempfile::tempfile()
+            .and_then(|file| Ok((file.try_clone()?, file)))
+            .map_err(|why| why.to_string())?;
+        let errors = output.try_clone().map_err(|why| why.to_string())?;
+        let status = Command::new(&self.path)
+            .arg("--test-threads=1")
+            .current_dir(&self.folder)
+            .env("CARGO", cargo().get_program())
+            .env("CARGO_MANIFEST_DIR", &self.folder)
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors)
+            .status()
+            .map_err(|why| why.to_string())?;
+        self.print(kept).map_err(|why| why.to_string())?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(status.to_string()),
+        }
+    }
+
+    /// Prints in one piece: other programs may end at the same time.
+    fn print(&self, mut output: File) -> io::Result<()> {
+        io::Seek::rewind(&mut output)?;
+        let mut out = io::stdout().lock();
+        writeln!(out, "     Running {}", self.path.display())?;
+        io::copy(&mut output, &mut out)?;
+        out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_programs_are_named_and_the_longest_come_first() {
+        let message = |folder: &str, test: bool, executable: &str| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"/w/crates/{folder}/Cargo.toml",
+                "profile":{{"test":{test}}},"executable":{executable}}}"#
+            )
+            .replace('\n', "")
+        };
+        let messages = [
+            message("sim", true, r#""/t/sim""#),
+            message("nandlab", false, r#""/t/nandlab""#),
+            message("nandlab", true, r#""/t/all""#),
+            message("proc", true, "null"),
+            r#"{"reason":"build-finished","success":true}"#.into(),
+        ];
+        let mut found = programs(&messages.join("\n"));
+        found.sort_by_key(|program| place(&program.folder));
+        let paths = found.iter().map(|program| program.path.to_str().unwrap());
+        assert_eq!(paths.collect::<Vec<_>>(), ["/t/all", "/t/sim"]);
+        assert_eq!(found[0].folder, Path::new("/w/crates/nandlab"));
+    }
+
+    #[test]
+    fn a_program_that_fails_is_an_error() {
+        let program = |path: &str| Program {
+            folder: "/".into(),
+            path: path.into(),
+        };
+        program("/bin/true").run().unwrap();
+        assert_eq!(program("/bin/false").run().unwrap_err(), "exit status: 1");
+        program("/no/such/program").run().unwrap_err();
+    }
+}
