@@ -85,7 +85,7 @@ impl<M: Mtd> PageFtl<M> {
         let pages = good.len() as u64 * u64::from(g.pages_per_block);
         let logical = ((pages as f64 / (1.0 + options.over_provisioning)) as u64)
             .min(u64::from(MAX_PAGES)) as u32;
-        let mut ftl = Self::new(mtd, options, logical);
+        let mut ftl = Self::new(mtd, options, logical)?;
         if (good.len() as u32) < ftl.blocks_needed() || logical == 0 {
             return Err(AttachError::TooSmall(
                 good.len() as u32,
@@ -123,7 +123,7 @@ impl<M: Mtd> PageFtl<M> {
             options.seeded_bug,
         )?;
         let counts = reader.counts;
-        let mut ftl = Self::new(mtd, options, header.logical_pages);
+        let mut ftl = Self::new(mtd, options, header.logical_pages)?;
         *ftl.tally.of(Cause::Attach) = counts;
         debug_assert_eq!(ftl.mapping.count, header_index);
         ftl.load_map(&pages.maps)?;
@@ -143,6 +143,7 @@ impl<M: Mtd> PageFtl<M> {
                 ftl.blocks_needed(),
             ));
         }
+        ftl.keep_replayed()?;
         Ok(ftl)
     }
 
@@ -170,13 +171,18 @@ impl<M: Mtd> PageFtl<M> {
             self.mapping.written[index as usize] = as_of;
             if index < self.mapping.count {
                 let start = (index * self.mapping.per_page) as usize;
+                let mut corrupt = false;
                 for (to, entry) in self.map[start..].iter_mut().zip(entries) {
                     let (plain, renamed) = self.stale_tags.strip(entry);
                     *to = if plain > limit || renamed && plain == 0 {
+                        corrupt |= entry != LOST;
                         LOST
                     } else {
                         entry
                     };
+                }
+                if corrupt {
+                    self.entry_changed(start as u32);
                 }
             }
         }
@@ -198,6 +204,7 @@ impl<M: Mtd> PageFtl<M> {
             let (block, _) = self.blocks.split(entry - 1);
             if serving[block as usize] != Some(false) || self.blocks.is_valid(entry - 1) {
                 self.map[lpn] = LOST;
+                self.entry_changed(lpn as u32);
             } else {
                 self.blocks.set_valid_run(entry - 1, 1);
                 if renamed {
