@@ -1,5 +1,6 @@
 //! Formatting a medium, and coming back from it.
 
+use super::demand::check_size;
 use super::format::{Header, LOST, MAX_PAGES, VERSION, decode_map, entries_per_page};
 use super::replay::read_records;
 use super::survey::{Found, Reader, Survey, find_map_pages};
@@ -61,6 +62,7 @@ impl<M: Mtd> PageFtl<M> {
     /// Erases the whole medium and starts afresh. Erase counts found on it are kept.
     pub fn format(mut mtd: M, options: PageOptions) -> Result<Self, AttachError> {
         let g = mtd.geometry().clone();
+        check_size(&options, &g)?;
         let mut reader = Reader {
             mtd: &mut mtd,
             counts: CauseCounts::default(),
@@ -85,7 +87,7 @@ impl<M: Mtd> PageFtl<M> {
         let pages = good.len() as u64 * u64::from(g.pages_per_block);
         let logical = ((pages as f64 / (1.0 + options.over_provisioning)) as u64)
             .min(u64::from(MAX_PAGES)) as u32;
-        let mut ftl = Self::new(mtd, options, logical)?;
+        let mut ftl = Self::new(mtd, options, logical);
         if (good.len() as u32) < ftl.blocks_needed() || logical == 0 {
             return Err(AttachError::TooSmall(
                 good.len() as u32,
@@ -102,6 +104,7 @@ impl<M: Mtd> PageFtl<M> {
 
     /// Comes back from a medium that was formatted before, however it was left.
     pub fn attach(mut mtd: M, options: PageOptions) -> Result<Self, AttachError> {
+        check_size(&options, mtd.geometry())?;
         let blocks = mtd.geometry().blocks;
         let mut reader = Reader {
             mtd: &mut mtd,
@@ -123,7 +126,7 @@ impl<M: Mtd> PageFtl<M> {
             options.seeded_bug,
         )?;
         let counts = reader.counts;
-        let mut ftl = Self::new(mtd, options, header.logical_pages)?;
+        let mut ftl = Self::new(mtd, options, header.logical_pages);
         *ftl.tally.of(Cause::Attach) = counts;
         debug_assert_eq!(ftl.mapping.count, header_index);
         ftl.load_map(&pages.maps)?;

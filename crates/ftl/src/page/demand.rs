@@ -19,7 +19,7 @@
 
 use super::format::decode_map;
 use super::mapping::Mapping;
-use super::{NAME, PageFtl, SeededBug};
+use super::{NAME, PageFtl, PageOptions, SeededBug};
 use crate::{AttachError, Cause};
 use alloc::{vec, vec::Vec};
 use nandlab_block::{BlockError, Lru};
@@ -45,11 +45,13 @@ pub(super) struct Demand {
 }
 
 impl Demand {
-    fn new(pages: usize, count: u32) -> Self {
+    /// A cache of so many bytes, for map pages of `page` bytes.
+    pub fn new(bytes: u64, page: u32, mapping: &Mapping) -> Self {
+        let pages = (bytes / u64::from(page)).min(mapping.count.into());
         Self {
-            resident: Lru::new(pages),
+            resident: Lru::new(pages.max(PAGES_MIN) as usize),
             last: None,
-            stale: vec![false; count as usize],
+            stale: vec![false; mapping.count as usize],
             waiting: Vec::new(),
         }
     }
@@ -103,21 +105,14 @@ impl Demand {
     }
 }
 
-/// The cache that the options ask for; an error if it holds too few pages.
-pub(super) fn cache(
-    bytes: Option<u64>,
-    geometry: &Geometry,
-    mapping: &Mapping,
-) -> Result<Option<Demand>, AttachError> {
-    let Some(bytes) = bytes else {
-        return Ok(None);
-    };
-    let pages = bytes / u64::from(geometry.page);
-    if pages < PAGES_MIN {
-        return Err(AttachError::MapCache(bytes, geometry.page));
+/// Refuses a cache that holds too few map pages.
+pub(super) fn check_size(options: &PageOptions, geometry: &Geometry) -> Result<(), AttachError> {
+    match options.map_cache {
+        Some(bytes) if bytes / u64::from(geometry.page) < PAGES_MIN => {
+            Err(AttachError::MapCache(bytes, geometry.page))
+        }
+        _ => Ok(()),
     }
-    let pages = pages.min(u64::from(mapping.count).max(PAGES_MIN)) as usize;
-    Ok(Some(Demand::new(pages, mapping.count)))
 }
 
 impl<M: Mtd> PageFtl<M> {
@@ -185,6 +180,11 @@ impl<M: Mtd> PageFtl<M> {
         }
     }
 
+    fn is_stale(&self, index: u32) -> bool {
+        let stale = |demand: &Demand| demand.stale[index as usize];
+        self.demand.as_ref().is_some_and(stale)
+    }
+
     /// Reads a map page that is about to be changed on flash, unless it is in memory.
     #[inline]
     pub(super) fn read_before_write(&mut self, index: u32) -> Result<(), BlockError> {
@@ -196,10 +196,10 @@ impl<M: Mtd> PageFtl<M> {
         }
     }
 
-    /// Reads a map page from flash; one that was never written has no entries.
+    /// Reads a map page from flash.
     fn read_map(&mut self, index: u32) -> Result<(), BlockError> {
         let Some(page) = self.mapping.locations[index as usize].checked_sub(1) else {
-            return Ok(());
+            return self.check_unwritten(index);
         };
         self.tally.of(Cause::Mapping).reads += 1;
         match self.mtd.read(Page(page), &mut self.mapping.buffer, &mut []) {
@@ -218,13 +218,22 @@ impl<M: Mtd> PageFtl<M> {
         }
     }
 
+    /// A map page that was never written must have no entries.
+    fn check_unwritten(&mut self, index: u32) -> Result<(), BlockError> {
+        if self.is_stale(index) || self.entries(index).all(|entry| entry == 0) {
+            return Ok(());
+        }
+        Err(self
+            .health
+            .broken("a map page with entries was never written"))
+    }
+
     /// The map page in the buffer must hold the table's entries.
     fn check_map(&mut self, index: u32, page: u32) -> Result<(), BlockError> {
         let buffer = &self.mapping.buffer;
         // A chip that drops contents reads as zeros.
         let dropped = buffer.starts_with(&[0; 4]);
-        let stale = |demand: &Demand| demand.stale[index as usize];
-        let stale = self.demand.as_ref().is_some_and(stale);
+        let stale = self.is_stale(index);
         let table = self.entries(index);
         let sound = decode_map(buffer, index).is_some_and(|(.., found)| stale || found.eq(table));
         if dropped || sound {

@@ -56,7 +56,7 @@ pub use crate::extent::SECTOR;
 use crate::extent::Paged;
 use crate::fault::Health;
 use crate::tag::Batch;
-use crate::{AttachError, Ftl, Tally, Victim};
+use crate::{Ftl, Tally, Victim};
 use alloc::{boxed::Box, collections::VecDeque, vec, vec::Vec};
 
 use blocks::BlockTable;
@@ -205,14 +205,15 @@ pub struct PageFtl<M> {
 }
 
 impl<M: Mtd> PageFtl<M> {
-    fn new(mtd: M, options: PageOptions, logical_pages: u32) -> Result<Self, AttachError> {
+    fn new(mtd: M, options: PageOptions, logical_pages: u32) -> Self {
         let g = mtd.geometry().clone();
         let mapping = Mapping::new(logical_pages, &g, options.map_interval);
-        let demand = demand::cache(options.map_cache, &g, &mapping)?;
+        let cached = |bytes| Demand::new(bytes, g.page, &mapping);
+        let demand = options.map_cache.map(cached);
         let lanes = (g.dies * g.planes) as usize;
         let mut frontiers = vec![Frontier::new(lanes, true), Frontier::new(1, false)];
         frontiers.extend((0..options.streams.max(1)).map(|_| Frontier::new(lanes, false)));
-        Ok(Self {
+        Self {
             sectors_per_page: (g.page / SECTOR).max(1),
             page_bytes: g.page as usize,
             geometry: BlockGeometry {
@@ -240,7 +241,7 @@ impl<M: Mtd> PageFtl<M> {
             health: Health::new(NAME),
             options,
             mtd,
-        })
+        }
     }
 
     /// Gives the flash back, without any further write.
