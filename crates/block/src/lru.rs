@@ -34,7 +34,7 @@ impl<K: Ord + Copy, V> Lru<K, V> {
         self.values.contains_key(&key)
     }
 
-    /// Whether the next new key evicts another.
+    /// Returns true if the next new key evicts another.
     pub fn is_full(&self) -> bool {
         self.values.len() >= self.most
     }
