@@ -73,6 +73,15 @@ class Merges:
 
 
 @dataclass(frozen=True)
+class MapCache:
+    """Look-ups in the map of a layer that keeps a part of its map in memory."""
+
+    hits: int
+    misses: int
+    write_backs: int
+
+
+@dataclass(frozen=True)
 class Wear:
     """A spread of erase counts over all good blocks."""
 
@@ -96,6 +105,7 @@ class Flash:
     die_busy: tuple[float, ...]
     wear: Wear
     lifetime_bytes: int | None
+    map_cache: MapCache | None = None
 
 
 class Columns:
@@ -170,6 +180,8 @@ class Result:
         flash = dict(self._fields["flash"])
         flash["causes"] = tuple(_made(FlashRow, row) for row in flash["causes"])
         flash["merges"] = _made(Merges, flash["merges"])
+        if flash.get("map_cache") is not None:
+            flash["map_cache"] = _made(MapCache, flash["map_cache"])
         flash["wear"] = _made(Wear, flash["wear"])
         flash["die_busy"] = tuple(flash["die_busy"])
         return _made(Flash, flash)

@@ -34,6 +34,11 @@ impl<K: Ord + Copy, V> Lru<K, V> {
         self.values.contains_key(&key)
     }
 
+    /// Returns true if the next new key evicts another.
+    pub fn is_full(&self) -> bool {
+        self.values.len() >= self.most
+    }
+
     /// A value, used now.
     pub fn get(&mut self, key: K) -> Option<&V> {
         let used = self.values.get_mut(&key)?;
@@ -47,7 +52,7 @@ impl<K: Ord + Copy, V> Lru<K, V> {
     /// Keeps a value, used now.
     pub fn insert(&mut self, key: K, value: V) {
         self.remove(key);
-        if self.values.len() >= self.most
+        if self.is_full()
             && let Some((_, eldest)) = self.by_use.pop_first()
         {
             self.values.remove(&eldest);

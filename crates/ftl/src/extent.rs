@@ -37,7 +37,7 @@ pub(crate) trait Paged {
     fn scratch(&mut self) -> &mut Box<[u8]>;
 
     /// Whether a page holds anything but zeros.
-    fn is_mapped(&self, lpn: u32) -> bool;
+    fn is_mapped(&mut self, lpn: u32) -> Result<bool, BlockError>;
 
     /// Reads a page; zeros if it is unmapped.
     fn read_page(&mut self, lpn: u32, buf: &mut [u8]) -> Result<(), BlockError>;
@@ -103,7 +103,7 @@ pub(crate) trait Paged {
     fn discard_extent(&mut self, lba: Lba, count: u64) -> Result<(), BlockError> {
         let per_page = self.sectors_per_page();
         for (lpn, first, n) in parts(per_page, lba, count) {
-            if !self.is_mapped(lpn) {
+            if !self.is_mapped(lpn)? {
                 continue;
             }
             if n == per_page {

@@ -45,7 +45,7 @@ pub mod write_cache;
 pub use fault::Health;
 pub use mapped::{Mapped, PageMap};
 pub use tallied::Tallied;
-pub use tally::{Cause, CauseCounts, Merges, Tally};
+pub use tally::{Cause, CauseCounts, MapCache, Merges, Tally};
 pub use victim::Victim;
 
 use alloc::boxed::Box;
@@ -145,6 +145,12 @@ pub enum AttachError {
          needs ({2}); expected more blocks or more over-provisioning"
     )]
     TooSmall(u32, u32, u32),
+    /// The memory for map pages is too small.
+    #[error(
+        "a map cache of {0} bytes holds fewer than two map pages of {1} bytes; expected the size \
+         of at least two"
+    )]
+    MapCache(u64, u32),
     /// The medium was formatted with other parameters, or by a newer version.
     #[error("{what} is {found} on the medium, expected {expected}")]
     Mismatch {

@@ -76,8 +76,8 @@ impl<P: PageMap<M>, M: Mtd> Paged for Mapped<P, M> {
         &mut self.scratch
     }
 
-    fn is_mapped(&self, _: u32) -> bool {
-        true
+    fn is_mapped(&mut self, _: u32) -> Result<bool, BlockError> {
+        Ok(true)
     }
 
     fn read_page(&mut self, page: u32, buf: &mut [u8]) -> Result<(), BlockError> {

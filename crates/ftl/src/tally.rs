@@ -90,6 +90,17 @@ pub struct Merges {
     pub folds_elsewhere: u64,
 }
 
+/// Look-ups in the map of a layer that keeps a part of its map in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MapCache {
+    /// Look-ups whose map page was in memory.
+    pub hits: u64,
+    /// Look-ups whose map page was not.
+    pub misses: u64,
+    /// Changed map pages that had to be programmed before they left memory.
+    pub write_backs: u64,
+}
+
 /// Flash operations by cause, and the host pages they served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -98,6 +109,8 @@ pub struct Tally {
     pub host_pages: u64,
     /// Merges and folds; none in layers without log or replacement blocks.
     pub merges: Merges,
+    /// Look-ups in the map; none in layers whose whole map is in memory.
+    pub map_cache: MapCache,
 }
 
 impl Tally {

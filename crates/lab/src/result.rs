@@ -100,6 +100,9 @@ pub struct Flash {
     /// Merges and folds; none in layers without log or replacement blocks.
     #[serde(default)]
     pub merges: Merges,
+    /// Look-ups in the map; none if the whole map is in memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub map_cache: Option<MapCache>,
     /// Page programs per page of host data written; none if nothing was written.
     pub write_amplification: Option<f64>,
     /// The same without mapping metadata: what the closed forms for garbage collection speak of.
@@ -158,6 +161,24 @@ pub struct Merges {
     pub folds_in_place: u64,
     /// A chain of units was copied to a fresh unit.
     pub folds_elsewhere: u64,
+}
+
+/// Look-ups in the map of a layer that keeps a part of its map in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MapCache {
+    /// Look-ups whose map page was in memory.
+    pub hits: u64,
+    /// Look-ups whose map page was not.
+    pub misses: u64,
+    /// Changed map pages that had to be programmed before they left memory.
+    pub write_backs: u64,
+}
+
+impl MapCache {
+    /// The share of look-ups that found their map page in memory.
+    pub fn hit_rate(&self) -> f64 {
+        self.hits as f64 / (self.hits + self.misses).max(1) as f64
+    }
 }
 
 /// A spread of erase counts.

@@ -173,6 +173,7 @@ impl Rows<'_> {
         };
         self.row("merges: switch / partial / full", |o| list(&merges(o)));
         self.row("folds: in place / elsewhere", |o| list(&folds(o)));
+        self.map_cache();
         let busy = |run: &RunResult| {
             run.flash.die_busy.iter().sum::<f64>() / run.flash.die_busy.len().max(1) as f64
         };
@@ -203,6 +204,19 @@ impl Rows<'_> {
                 .map(|v| write(Quantity::Bytes, v as f64))
         });
         self.row("requests refused", |o| some(o.result.host.failed));
+    }
+
+    fn map_cache(&mut self) {
+        let cache = |o: &Outcome| o.result.flash.map_cache;
+        self.row("map cache hit rate", |o| {
+            cache(o).map(|cache| write(Quantity::Share, cache.hit_rate()))
+        });
+        self.row("map cache: hits / misses / write-backs", |o| {
+            cache(o).map(|cache| {
+                let counts = [cache.hits, cache.misses, cache.write_backs];
+                counts.map(|n| plain_spaces(grouped(n))).join(" / ")
+            })
+        });
     }
 
     fn cost(&mut self) {

@@ -151,8 +151,8 @@ impl<M: Mtd> Paged for LogBlockFtl<M> {
     }
 
     #[inline]
-    fn is_mapped(&self, lpn: u32) -> bool {
-        self.core.maps.present(lpn)
+    fn is_mapped(&mut self, lpn: u32) -> Result<bool, BlockError> {
+        Ok(self.core.maps.present(lpn))
     }
 
     fn read_page(&mut self, lpn: u32, buf: &mut [u8]) -> Result<(), BlockError> {

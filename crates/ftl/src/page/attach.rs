@@ -1,5 +1,6 @@
 //! Formatting a medium, and coming back from it.
 
+use super::demand::check_size;
 use super::format::{Header, LOST, MAX_PAGES, VERSION, decode_map, entries_per_page};
 use super::replay::read_records;
 use super::survey::{Found, Reader, Survey, find_map_pages};
@@ -61,6 +62,7 @@ impl<M: Mtd> PageFtl<M> {
     /// Erases the whole medium and starts afresh. Erase counts found on it are kept.
     pub fn format(mut mtd: M, options: PageOptions) -> Result<Self, AttachError> {
         let g = mtd.geometry().clone();
+        check_size(&options, &g)?;
         let mut reader = Reader {
             mtd: &mut mtd,
             counts: CauseCounts::default(),
@@ -102,6 +104,7 @@ impl<M: Mtd> PageFtl<M> {
 
     /// Comes back from a medium that was formatted before, however it was left.
     pub fn attach(mut mtd: M, options: PageOptions) -> Result<Self, AttachError> {
+        check_size(&options, mtd.geometry())?;
         let blocks = mtd.geometry().blocks;
         let mut reader = Reader {
             mtd: &mut mtd,
@@ -143,6 +146,7 @@ impl<M: Mtd> PageFtl<M> {
                 ftl.blocks_needed(),
             ));
         }
+        ftl.keep_replayed()?;
         Ok(ftl)
     }
 
@@ -170,13 +174,18 @@ impl<M: Mtd> PageFtl<M> {
             self.mapping.written[index as usize] = as_of;
             if index < self.mapping.count {
                 let start = (index * self.mapping.per_page) as usize;
+                let mut corrupt = false;
                 for (to, entry) in self.map[start..].iter_mut().zip(entries) {
                     let (plain, renamed) = self.stale_tags.strip(entry);
                     *to = if plain > limit || renamed && plain == 0 {
+                        corrupt |= entry != LOST;
                         LOST
                     } else {
                         entry
                     };
+                }
+                if corrupt {
+                    self.entry_changed(start as u32);
                 }
             }
         }
@@ -198,6 +207,7 @@ impl<M: Mtd> PageFtl<M> {
             let (block, _) = self.blocks.split(entry - 1);
             if serving[block as usize] != Some(false) || self.blocks.is_valid(entry - 1) {
                 self.map[lpn] = LOST;
+                self.entry_changed(lpn as u32);
             } else {
                 self.blocks.set_valid_run(entry - 1, 1);
                 if renamed {

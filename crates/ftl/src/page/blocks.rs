@@ -283,6 +283,15 @@ impl BlockTable {
         closed.max_by(|&a, &b| score(a).total_cmp(&score(b)))
     }
 
+    /// The block of map pages with the fewest valid ones, if any of its pages is not valid.
+    pub fn emptiest_mapping(&self) -> Option<u32> {
+        let closed = (0..self.state.len()).filter(|&b| self.state[b] == State::Closed);
+        let emptiest = closed
+            .filter(|&b| self.mapping[b])
+            .min_by_key(|&b| self.valid[b])?;
+        (self.valid[emptiest] < self.pages).then_some(emptiest as u32)
+    }
+
     /// The least worn closed block and the largest erase count of any block in service.
     pub fn wear_extremes(&self) -> Option<(u32, u32)> {
         let in_service = || (0..self.state.len()).filter(|&b| self.state[b] != State::Bad);

@@ -1,6 +1,7 @@
 //! Freeing space: victims are emptied, worn and failing blocks too.
 
 use super::blocks::State;
+use super::demand::RESERVE;
 use super::format::{LOST, PageId, SPAN};
 use super::frontier::Stream;
 use super::{Collection, PageFtl, SeededBug};
@@ -31,12 +32,18 @@ impl<M: Mtd> PageFtl<M> {
     /// collection is enough (see `share_lane`), and the spare ones are those that the host may
     /// take meanwhile.
     pub(super) fn low_water(&self) -> u32 {
-        match self.options.collection {
+        let blocks = match self.options.collection {
             Collection::Whole => {
                 self.frontiers[Stream::Collection.at()].lanes() + 1 + self.options.spare_blocks
             }
             Collection::Steps => 2,
-        }
+        };
+        blocks + self.map_reserve()
+    }
+
+    /// Free blocks for the map pages that a victim changes.
+    pub(super) fn map_reserve(&self) -> u32 {
+        self.demand.as_ref().map_or(0, |_| RESERVE)
     }
 
     /// Blocks without which the layer cannot go on: everything valid, the open blocks, and space
@@ -107,15 +114,10 @@ impl<M: Mtd> PageFtl<M> {
 
     /// Takes the next victim off the lists; `None` if no block has anything to give.
     fn begin_victim(&mut self) -> Option<Evacuation> {
-        let (block, cause) = match self.urgent.pop_front() {
-            Some(urgent) => urgent,
-            None => {
-                let rule = self.options.victim;
-                (self.blocks.victim(rule, self.sequence)?, Cause::Collection)
-            }
-        };
+        let (block, cause) = self.next_victim()?;
         let pages = self.mtd.geometry().pages_per_block;
         let valid = self.blocks.valid(block);
+        let work = valid + self.map_pages_changed(block);
         // The host writes a page for each page that the victim will give back. A block that is
         // levelled or repaired may give back none, and has time.
         let gain = (pages - valid).max(pages.div_ceil(MOST_PACE));
@@ -123,8 +125,31 @@ impl<M: Mtd> PageFtl<M> {
         Some(Evacuation {
             block,
             cause,
-            pace: valid.div_ceil(gain).max(1),
+            pace: work.div_ceil(gain).max(1),
         })
+    }
+
+    fn next_victim(&mut self) -> Option<(u32, Cause)> {
+        // A victim of data costs map pages. A pool that may not last for them is refilled first,
+        // from the blocks of the map pages that they have replaced.
+        if self.blocks.free() <= self.map_reserve()
+            && self.demand.is_some()
+            && let Some(block) = self.blocks.emptiest_mapping()
+        {
+            return Some((block, Cause::Collection));
+        }
+        self.urgent.pop_front().or_else(|| {
+            let victim = self.blocks.victim(self.options.victim, self.sequence);
+            victim.map(|block| (block, Cause::Collection))
+        })
+    }
+
+    /// The most map pages that have to be written once the block is empty.
+    fn map_pages_changed(&self, block: u32) -> u32 {
+        if self.demand.is_none() || self.blocks.is_mapping(block) {
+            return 0;
+        }
+        self.blocks.valid(block).min(self.mapping.count)
     }
 
     /// Moves at most `budget` valid pages out of a victim. An empty victim goes back to the pool,
@@ -132,6 +157,7 @@ impl<M: Mtd> PageFtl<M> {
     fn empty(&mut self, victim: Evacuation, budget: u32) -> Result<(), BlockError> {
         self.collecting = true;
         let moved = self.move_out(victim, budget);
+        let moved = moved.and_then(|left| self.write_waiting(left));
         let moved = moved.and_then(|left| self.write_discards(left));
         self.collecting = false;
         if moved? == 0 {
@@ -270,6 +296,7 @@ impl<M: Mtd> PageFtl<M> {
                     self.advance(stream, slot.page, 1);
                     self.tally.of(cause).programs += 1;
                     self.map[lpn as usize] = slot.page.0 + 1;
+                    self.entry_changed(lpn);
                     return Ok(());
                 }
                 Err(MtdError::ProgramFailed(_)) => self.abandon(stream, slot.page),
@@ -285,6 +312,9 @@ impl<M: Mtd> PageFtl<M> {
     ) -> Result<(), BlockError> {
         for (_, id) in moved.clone() {
             prefetch(&self.map, id as usize);
+        }
+        if self.demand.is_some() {
+            self.entries_changed(moved.clone());
         }
         for (m, id) in moved {
             let entry = match PageId::decode(id) {
@@ -307,6 +337,14 @@ impl<M: Mtd> PageFtl<M> {
         Ok(())
     }
 
+    fn entries_changed(&mut self, moved: impl Iterator<Item = (Move, u32)>) {
+        for (_, id) in moved {
+            if let Some(PageId::Data(lpn)) = PageId::decode(id) {
+                self.entry_changed(lpn);
+            }
+        }
+    }
+
     /// A page of a victim cannot be read. Pages of the map and of records are written again from
     /// memory; data is lost, and says so when it is read.
     #[cold]
@@ -321,6 +359,7 @@ impl<M: Mtd> PageFtl<M> {
             return Err(self.health.broken("a valid page belongs to nobody"));
         };
         self.map[lpn] = LOST;
+        self.entry_changed(lpn as u32);
         self.mapping.forget(lpn as u32);
         Ok(())
     }

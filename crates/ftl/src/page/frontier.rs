@@ -209,10 +209,11 @@ impl<M: Mtd> PageFtl<M> {
         Ok(())
     }
 
-    /// Gives the turn to a lane of the stream that has free pages, if the pool has one block left,
-    /// which the map may need.
+    /// Gives the turn to a lane of the stream that has free pages, if the pool has no more blocks
+    /// than the map may need.
     fn share_lane(&mut self, stream: Stream) -> bool {
-        if self.options.collection == Collection::Whole || self.blocks.free() > 1 {
+        let for_map = 1 + self.map_reserve();
+        if self.options.collection == Collection::Whole || self.blocks.free() > for_map {
             return false;
         }
         let sequence = self.sequence;

@@ -121,6 +121,7 @@ impl<M: Mtd> PageFtl<M> {
     pub(super) fn write_map(&mut self, index: u32) -> Result<(), BlockError> {
         loop {
             let slot = self.slot(Stream::Map)?;
+            self.read_before_write(index)?;
             self.encode_map(index);
             if self.options.seeded_bug != Some(SeededBug::MapUnfenced) {
                 let issued = self.mtd.issued();
@@ -143,6 +144,7 @@ impl<M: Mtd> PageFtl<M> {
                         self.blocks.invalidate(old - 1);
                     }
                     self.mapping.is_forgotten[index as usize] = false;
+                    self.map_written(index);
                     return Ok(());
                 }
                 Err(MtdError::ProgramFailed(_)) => self.abandon(Stream::Map, slot.page),
@@ -162,11 +164,16 @@ impl<M: Mtd> PageFtl<M> {
             );
             return;
         }
+        let mut buffer = core::mem::take(&mut self.mapping.buffer);
+        format::encode_map(&mut buffer, index, self.sequence, self.entries(index));
+        self.mapping.buffer = buffer;
+    }
+
+    /// The entries of a map page, as they are written to flash.
+    pub(super) fn entries(&self, index: u32) -> impl ExactSizeIterator<Item = u32> + '_ {
         let start = (index * self.mapping.per_page) as usize;
         let end = (start + self.mapping.per_page as usize).min(self.map.len());
-        let entries = self.map[start..end]
-            .iter()
-            .map(|&entry| self.stale_tags.flag(entry));
-        format::encode_map(&mut self.mapping.buffer, index, self.sequence, entries);
+        let entries = self.map[start..end].iter();
+        entries.map(|&entry| self.stale_tags.flag(entry))
     }
 }

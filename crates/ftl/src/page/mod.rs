@@ -27,6 +27,10 @@
 //! A block that was open at a cut is never filled further: its next page may look erased and not
 //! be.
 //!
+//! *A map cache* ([`PageOptions::map_cache`]) bounds the map pages in memory; the others are read
+//! from flash as they are needed (see `demand`). A map page whose entries have changed is programmed
+//! before it leaves memory.
+//!
 //! *Memory.* 4 bytes a logical page (the map), one bit a flash page (validity), about 45 bytes a
 //! block; with the first remap 4 bytes a flash page, and 12 for each pair of the records that wait
 //! for map pages.
@@ -34,6 +38,7 @@
 mod attach;
 mod blocks;
 mod collect;
+mod demand;
 mod format;
 mod frontier;
 mod mapping;
@@ -56,6 +61,7 @@ use alloc::{boxed::Box, collections::VecDeque, vec, vec::Vec};
 
 use blocks::BlockTable;
 use collect::Evacuation;
+use demand::Demand;
 use format::LOST;
 use frontier::{Frontier, Stream};
 use mapping::Mapping;
@@ -111,6 +117,9 @@ with_defaults! {
         /// Page programs between two map pages: fewer make a quicker attach after a cut, and more
         /// programs.
         pub map_interval: u32 = 128,
+        /// Bytes of memory for map pages, at least two of them; the others stay on flash. None: the
+        /// whole map is in memory.
+        pub map_cache: Option<u64> = None,
         /// The spread of erase counts at which data at rest is moved off little-worn blocks; 0
         /// never.
         pub wear_threshold: u32 = 100,
@@ -153,6 +162,8 @@ pub enum SeededBug {
     RecordsLast,
     /// Remap without waiting for the medium.
     RemapWithoutSync,
+    /// Let a changed map page leave memory unwritten.
+    EvictUnwritten,
 }
 
 /// The page-mapped translation layer.
@@ -171,6 +182,8 @@ pub struct PageFtl<M> {
     /// Where the host writes.
     stream: Stream,
     mapping: Mapping,
+    /// The map pages in memory, unless all are.
+    demand: Option<Demand>,
     stale_tags: StaleTags,
     records: Records,
     /// Of the next page programmed.
@@ -194,6 +207,9 @@ pub struct PageFtl<M> {
 impl<M: Mtd> PageFtl<M> {
     fn new(mtd: M, options: PageOptions, logical_pages: u32) -> Self {
         let g = mtd.geometry().clone();
+        let mapping = Mapping::new(logical_pages, &g, options.map_interval);
+        let cached = |bytes| Demand::new(bytes, g.page, &mapping);
+        let demand = options.map_cache.map(cached);
         let lanes = (g.dies * g.planes) as usize;
         let mut frontiers = vec![Frontier::new(lanes, true), Frontier::new(1, false)];
         frontiers.extend((0..options.streams.max(1)).map(|_| Frontier::new(lanes, false)));
@@ -209,7 +225,8 @@ impl<M: Mtd> PageFtl<M> {
             blocks: BlockTable::new(&g),
             frontiers,
             stream: Stream::Host(0),
-            mapping: Mapping::new(logical_pages, &g, options.map_interval),
+            mapping,
+            demand,
             stale_tags: StaleTags::new(g.pages()),
             records: Records::default(),
             sequence: 0,
@@ -251,6 +268,29 @@ impl<M: Mtd> PageFtl<M> {
         }
     }
 
+    /// Writes a page whose map page is in memory.
+    #[inline]
+    fn write_mapped(&mut self, lpn: u32, data: &[u8]) -> Result<(), BlockError> {
+        let page = self.append(lpn, data)?;
+        self.point_to(lpn, page);
+        self.tally.host_pages += 1;
+        if self.mapping.due <= 0 {
+            self.write_next_map()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Writes a page whose map page may be on flash.
+    #[cold]
+    fn write_demanded(&mut self, lpn: u32, data: &[u8]) -> Result<(), BlockError> {
+        self.look_up(lpn)?;
+        let written = self.write_mapped(lpn, data);
+        // Even after an error: the page may have been written before a map page failed.
+        self.entry_changed(lpn);
+        written
+    }
+
     fn lba(&self, lpn: u32) -> u64 {
         u64::from(lpn) * u64::from(self.sectors_per_page)
     }
@@ -268,11 +308,15 @@ impl<M: Mtd> Paged for PageFtl<M> {
     }
 
     #[inline]
-    fn is_mapped(&self, lpn: u32) -> bool {
-        self.map[lpn as usize] != 0
+    fn is_mapped(&mut self, lpn: u32) -> Result<bool, BlockError> {
+        self.look_up(lpn)?;
+        Ok(self.map[lpn as usize] != 0)
     }
 
     fn read_page(&mut self, lpn: u32, buf: &mut [u8]) -> Result<(), BlockError> {
+        if self.demand.is_some() {
+            self.look_up(lpn)?;
+        }
         let page = match self.map[lpn as usize] {
             0 => {
                 buf.fill(0);
@@ -302,13 +346,10 @@ impl<M: Mtd> Paged for PageFtl<M> {
         if self.options.collection == Collection::Steps {
             self.collect_step()?;
         }
-        let page = self.append(lpn, data)?;
-        self.point_to(lpn, page);
-        self.tally.host_pages += 1;
-        if self.mapping.due <= 0 {
-            self.write_next_map()
+        if self.demand.is_some() {
+            self.write_demanded(lpn, data)
         } else {
-            Ok(())
+            self.write_mapped(lpn, data)
         }
     }
 
@@ -317,6 +358,7 @@ impl<M: Mtd> Paged for PageFtl<M> {
         if old == 0 {
             return Ok(());
         }
+        self.entry_changed(lpn);
         if old != LOST {
             self.blocks.invalidate(old - 1);
         }

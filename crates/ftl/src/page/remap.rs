@@ -67,15 +67,26 @@ impl<M: Mtd> PageFtl<M> {
         if pairs.is_empty() {
             return Ok(());
         }
+        for pair in &pairs {
+            self.look_up(pair.from)?;
+            self.look_up(pair.to)?;
+        }
         if self.options.remap_records == RemapRecords::InMemory {
             self.remap_in_memory(&mut pairs);
-            return Ok(());
+        } else {
+            self.remap_on_flash(&mut pairs)?;
         }
+        // Map pages that had to leave again before they were changed.
+        self.write_waiting(u32::MAX)?;
+        Ok(())
+    }
+
+    fn remap_on_flash(&mut self, pairs: &mut [Pair]) -> Result<(), BlockError> {
         if self.mapping.due <= 0 {
             self.write_next_map()?;
         }
         self.make_record_room((pairs.len() as u32).div_ceil(self.pairs_per_page()))?;
-        self.write_record(&mut pairs)?;
+        self.write_record(pairs)?;
         pairs.iter().for_each(|pair| self.hand_over(pair));
         if self.options.seeded_bug == Some(SeededBug::RecordDropped) {
             self.give_up_record();
@@ -100,6 +111,8 @@ impl<M: Mtd> PageFtl<M> {
             self.blocks.invalidate(old - 1);
         }
         self.map[pair.from as usize] = 0;
+        self.entry_changed(pair.from);
+        self.entry_changed(pair.to);
         if pair.entry != 0 && pair.entry != LOST {
             self.stale_tags.set(pair.entry - 1, pair.to);
         }

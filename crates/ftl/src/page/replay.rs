@@ -108,6 +108,7 @@ impl<M: Mtd> PageFtl<M> {
                 self.apply_record(record);
             }
             self.map[lpn as usize] = page + 1;
+            self.entry_changed(lpn);
         }
         records.for_each(|record| self.apply_record(record));
         self.retire_unadopted();
@@ -161,6 +162,7 @@ impl<M: Mtd> PageFtl<M> {
             let takes = newer(pair.to);
             if gives {
                 self.map[pair.from as usize] = 0;
+                self.entry_changed(pair.from);
             }
             if takes {
                 let renamed = if pair.entry == 0 || pair.entry == LOST {
@@ -169,6 +171,7 @@ impl<M: Mtd> PageFtl<M> {
                     REMAPPED
                 };
                 self.map[pair.to as usize] = pair.entry | renamed;
+                self.entry_changed(pair.to);
             }
         }
         self.records.push(record);

@@ -9,6 +9,8 @@ mod log_block_counts;
 mod log_block_faults;
 mod log_block_model;
 mod log_block_wear;
+mod map_cache;
+mod map_cache_cuts;
 mod model;
 mod mtdblock;
 mod nftl_counts;

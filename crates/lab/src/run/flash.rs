@@ -3,7 +3,7 @@
 use super::chip_map::{Blocks, good};
 use super::meter::Meter;
 use super::snapshot::Snapshot;
-use crate::result::{ChipMap, Flash, FlashRow, Merges, RunResult, Wear};
+use crate::result::{ChipMap, Flash, FlashRow, MapCache, Merges, RunResult, Wear};
 use nandlab_ftl::{Cause, Tally};
 use nandlab_nand::{Chip, ChipSpec};
 use nandlab_sim::Nanos;
@@ -80,6 +80,7 @@ fn flash(measured: &Measured, spec: &ChipSpec, wear: Wear, map: &ChipMap) -> Fla
         lifetime_bytes: (rated > 0 && erases > 0)
             .then(|| lifetime(rated, good(spec.geometry.blocks, map), written, erases)),
         merges: merges(before.tally(), after.tally()),
+        map_cache: map_cache(before.tally(), after.tally()),
         causes,
         wear,
     }
@@ -103,6 +104,17 @@ pub(super) fn merges(before: &Tally, after: &Tally) -> Merges {
         folds_in_place: a.folds_in_place - b.folds_in_place,
         folds_elsewhere: a.folds_elsewhere - b.folds_elsewhere,
     }
+}
+
+/// Look-ups in the map between two looks; none if the layer has not counted any.
+fn map_cache(before: &Tally, after: &Tally) -> Option<MapCache> {
+    let a = after.map_cache;
+    let b = before.map_cache;
+    (a.hits + a.misses > 0).then(|| MapCache {
+        hits: a.hits - b.hits,
+        misses: a.misses - b.misses,
+        write_backs: a.write_backs - b.write_backs,
+    })
 }
 
 /// Flash operations between two looks, by cause.

@@ -210,3 +210,26 @@ fn a_request_longer_than_the_buffer_is_served_whole() {
     let bytes: u64 = result.host.operations.iter().map(|row| row.bytes).sum();
     assert_eq!((bytes, result.host.failed), (9 * (3 << 20), 0));
 }
+
+#[test]
+fn the_map_cache_is_in_the_result_and_in_the_table_if_there_is_one() {
+    let text = format!(
+        "{SMALL}[workload]\npattern = \"random\"\nblock = 2048\nrequests = 2000\nreads = 0.5\n"
+    );
+    let whole = outcome(&text);
+    let small = outcome(&text.replace("[ftl]\n", "[ftl]\nmap-cache = \"8 KiB\"\n"));
+    let cache = small.result.flash.map_cache.unwrap();
+    assert_eq!(cache.hits + cache.misses, 2000);
+    assert!(
+        cache.hit_rate() > 0.2 && cache.hit_rate() < 0.4,
+        "{cache:?}"
+    );
+    assert!(cache.write_backs > 100, "{cache:?}");
+    assert_eq!(whole.result.flash.map_cache, None);
+    let json = serde_json::to_string(&whole.result.flash).unwrap();
+    assert!(!json.contains("map_cache"), "{json}");
+    let row = "map cache hit rate";
+    let shown =
+        |outcome: &Outcome| crate::table::compare(std::slice::from_ref(outcome)).contains(row);
+    assert_eq!((shown(&small), shown(&whole)), (true, false));
+}

@@ -98,6 +98,7 @@ fn ssd() -> RunResult {
             },
             lifetime_bytes: Some(21_700_000_000_000),
             merges: Merges::default(),
+            map_cache: None,
         },
         series: series.collect(),
         chip: map(
@@ -178,6 +179,7 @@ fn chip() -> RunResult {
                 full: 13_156,
                 ..Merges::default()
             },
+            map_cache: None,
         },
         series: series.collect(),
         chip: map(

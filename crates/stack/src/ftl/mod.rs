@@ -251,13 +251,14 @@ mod tests {
     #[test]
     fn every_choice_arrives() {
         let all = "scheme = \"page\"\nover-provisioning = 0.28\nvictim = \"cost-benefit\"\nseparate-streams = false\nspare-blocks = 3\n\
-                   map-interval = 9\nwear-threshold = 5\nscrub-bits = 2\nformat = true\n";
+                   map-interval = 9\nmap-cache = \"64 KiB\"\nwear-threshold = 5\nscrub-bits = 2\nformat = true\n";
         let expected = PageOptions {
             over_provisioning: 0.28,
             victim: Victim::CostBenefit,
             separate_streams: false,
             spare_blocks: 3,
             map_interval: 9,
+            map_cache: Some(65_536),
             wear_threshold: 5,
             scrub_bits: 2,
             ..PageOptions::default()
@@ -384,6 +385,14 @@ mod tests {
             (
                 "map-interval = 0",
                 "ftl.map-interval: found 0, expected at least 1",
+            ),
+            (
+                "map-cache = 1000",
+                "ftl.map-cache: found \"1000 B\", expected at least two map pages, \"4 KiB\"",
+            ),
+            (
+                "scheme = \"fast\"\nmap-cache = \"1 MiB\"",
+                "ftl.map-cache: has no effect, it needs scheme = \"page\"",
             ),
             (
                 "wear-threshold = -1",

@@ -1,10 +1,11 @@
 //! The page-mapped layer in `[ftl]`.
 
-use crate::{DescriptionError, DiskScheme, SchemeInput, Translation};
+use crate::value::{Size, Take};
+use crate::{DescriptionError, DiskScheme, SchemeInput, Section, Translation};
 use nandlab_ftl::Victim;
 use nandlab_ftl::page::{Collection, PageOptions, RemapRecords};
 
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "over-provisioning",
     "victim",
     "collection",
@@ -12,6 +13,7 @@ const KEYS: [&str; 10] = [
     "streams",
     "spare-blocks",
     "map-interval",
+    "map-cache",
     "wear-threshold",
     "scrub-bits",
     "remap-records",
@@ -61,9 +63,22 @@ fn options(input: &mut SchemeInput<'_>) -> Result<PageOptions, DescriptionError>
             |n| *n > 0,
             "at least 1 page program",
         )?,
+        map_cache: map_cache(section, input.chip.spec.geometry.page)?,
         wear_threshold: section.or("wear-threshold", default.wear_threshold)?,
         scrub_bits: section.or("scrub-bits", default.scrub_bits)?,
         remap_records: section.choice("remap-records", &records, default.remap_records)?,
         ..default
     })
+}
+
+/// Memory for map pages; without the key the whole map is in memory.
+fn map_cache(section: &mut Section, page: u32) -> Result<Option<u64>, DescriptionError> {
+    let least = 2 * u64::from(page);
+    match section.given::<Size>("map-cache")? {
+        Some(size) if size.0 < least => {
+            let expected = format!("at least two map pages, {}", Size(least).write());
+            Err(section.refuse("map-cache", &size.write(), &expected))
+        }
+        size => Ok(size.map(|size| size.0)),
+    }
 }
