@@ -1,6 +1,7 @@
 //! Every test.
 
 use crate::{Outcome, book, cargo, lint, packages, portable, programs, prose, python, root, tidy};
+use std::time::Instant;
 
 /// The module of each crate's integration tests that holds its slow tests: they boot the real
 /// kernel, mount, start a browser or reproduce a paper. Where a test lies decides, so that there is
@@ -17,14 +18,26 @@ pub fn run(words: &[String]) -> Outcome {
 }
 
 fn everything() -> Outcome {
-    tidy::run(&[])?;
-    lint::run(&[])?;
-    prose::run(&[])?;
-    book::run(&[])?;
-    packages::ensure()?;
-    portable::run(&[])?;
-    python::run_tests(&[])?;
-    programs::run()?;
+    timed("tidy", || tidy::run(&[]))?;
+    timed("lint", || lint::run(&[]))?;
+    timed("prose", || prose::run(&[]))?;
+    timed("book", || book::run(&[]))?;
+    timed("packages", packages::ensure)?;
+    timed("portable", || portable::run(&[]))?;
+    timed("python", || python::run_tests(&[]))?;
+    timed("test programs", programs::run)?;
+    timed("doctests", doctests)
+}
+
+/// Runs a part, and prints how long it took.
+fn timed(part: &str, run: impl FnOnce() -> Outcome) -> Outcome {
+    let begin = Instant::now();
+    let outcome = run();
+    eprintln!("{part}: {} s", begin.elapsed().as_secs());
+    outcome
+}
+
+fn doctests() -> Outcome {
     crate::run(
         cargo()
             .current_dir(root())
