@@ -7,9 +7,9 @@ use crate::lives::{Outcome, lives};
 use nandlab_block::{BlockDevice, Lba};
 use nandlab_ftl::page::{Collection, PageFtl, PageOptions, SeededBug};
 use nandlab_ftl::{AttachError, Cause, Ftl, MapCache, Victim};
-use nandlab_mtd::{Geometry, Hook, Hooked, MtdError, Request};
+use nandlab_mtd::{self as mtd, Geometry, Hook, Hooked, MtdError, Page, Request};
 use nandlab_nand::{Chip, ChipSpec, Contents, Reliability, preset};
-use nandlab_sim::mix;
+use nandlab_sim::{Chain, mix};
 use nandlab_testkit::chip;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -301,4 +301,77 @@ fn a_cache_of_less_than_two_map_pages_is_refused_before_anything_is_erased() {
     assert_eq!(erases.get(), 0);
     assert_eq!(format(2 * PAGE), Ok(()));
     assert_eq!(erases.get(), 160);
+}
+
+/// The first page that is read after the hook is armed cannot be read again, ever.
+#[derive(Default)]
+struct Decay {
+    armed: Cell<bool>,
+    page: Cell<Option<Page>>,
+}
+
+struct Decays(Rc<Decay>);
+
+impl Hook for Decays {
+    fn after(&mut self, request: &Request, outcome: mtd::Outcome) -> mtd::Outcome {
+        let Request::Read { page, .. } = *request else {
+            return outcome;
+        };
+        if self.0.armed.replace(false) {
+            self.0.page.set(Some(page));
+        }
+        if self.0.page.get() == Some(page) {
+            return Err(MtdError::Uncorrectable(page));
+        }
+        outcome
+    }
+}
+
+#[test]
+fn a_map_page_that_cannot_be_read_is_written_again() {
+    const ENTRIES: u64 = 120;
+    let decay = Rc::new(Decay::default());
+    let chip = Chip::new(small_pages(0, 160, Reliability::default())).unwrap();
+    let flash = Hooked::with(chip, Decays(decay.clone()));
+    let options = PageOptions {
+        map_interval: 1_000_000,
+        ..options(0)
+    };
+    let mut device = PageFtl::format(flash, options).unwrap();
+    let mut data = [0; PAGE as usize];
+    for index in 0..3 {
+        let page = [index as u8 + 1; PAGE as usize];
+        device.write(Lba(index * ENTRIES), &page).unwrap();
+    }
+    decay.armed.set(true);
+    for index in [0, 1, 2, 0] {
+        device.read(Lba(index * ENTRIES), &mut data).unwrap();
+        assert_eq!(data, [index as u8 + 1; PAGE as usize]);
+    }
+    assert!(decay.page.get().is_some());
+    let cache = device.tally().map_cache;
+    // Map page 0 was written when it was evicted first, and again after it decayed.
+    assert_eq!((cache.misses, cache.write_backs), (7, 4));
+}
+
+#[test]
+fn a_map_page_that_differs_from_the_map_stops_the_layer_and_is_named() {
+    let options = PageOptions {
+        map_interval: 1_000_000,
+        seeded_bug: Some(SeededBug::EvictUnwritten),
+        ..options(0)
+    };
+    let chip = Chip::new(small_pages(0, 160, Reliability::default())).unwrap();
+    let mut device = PageFtl::format(chip, options).unwrap();
+    device.detach().unwrap();
+    let mut data = [0; PAGE as usize];
+    device.write(Lba(0), &[1; PAGE as usize]).unwrap();
+    (1..3).for_each(|index| device.read(Lba(index * 120), &mut data).unwrap());
+    let error = device.read(Lba(0), &mut data).unwrap_err();
+    assert_eq!(
+        Chain(&error).to_string(),
+        "internal error: page mapping: page 1 in block 0: the map page differs from the map in \
+         memory"
+    );
+    assert_eq!(device.read(Lba(240), &mut data), Err(error));
 }
