@@ -57,7 +57,7 @@ pub enum ProgramError {
     /// The program works without end.
     #[error("the program made {calls} calls of the chip within `{call}`, and was killed")]
     Endless {
-        /// The call of nandlab that was open.
+        /// The open call of nandlab.
         call: &'static str,
         /// Its calls so far.
         calls: u64,

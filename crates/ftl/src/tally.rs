@@ -93,11 +93,11 @@ pub struct Merges {
 /// Look-ups in the map of a layer that keeps a part of its map in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MapCache {
-    /// Look-ups whose map page was in memory.
+    /// Look-ups that found their map page in memory.
     pub hits: u64,
-    /// Look-ups whose map page was not.
+    /// Look-ups that found it on flash only.
     pub misses: u64,
-    /// Changed map pages that had to be programmed before they left memory.
+    /// Changed map pages that went to flash before they left memory.
     pub write_backs: u64,
 }
 

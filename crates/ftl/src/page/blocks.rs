@@ -283,7 +283,7 @@ impl BlockTable {
         closed.max_by(|&a, &b| score(a).total_cmp(&score(b)))
     }
 
-    /// The block of map pages with the fewest valid ones, if any of its pages is not valid.
+    /// The block of map pages with the fewest valid ones, if one of its pages is stale.
     pub fn emptiest_mapping(&self) -> Option<u32> {
         let closed = (0..self.state.len()).filter(|&b| self.state[b] == State::Closed);
         let emptiest = closed

@@ -130,8 +130,8 @@ impl<M: Mtd> PageFtl<M> {
     }
 
     fn next_victim(&mut self) -> Option<(u32, Cause)> {
-        // A victim of data costs map pages. A pool that may not last for them is refilled first,
-        // from the blocks of the map pages that they have replaced.
+        // A victim of data costs map pages. If the pool may not last for them, the blocks of the map
+        // pages that they have replaced refill it first.
         if self.blocks.free() <= self.map_reserve()
             && self.demand.is_some()
             && let Some(block) = self.blocks.emptiest_mapping()
@@ -144,7 +144,7 @@ impl<M: Mtd> PageFtl<M> {
         })
     }
 
-    /// The most map pages that have to be written once the block is empty.
+    /// The most map pages that wait for a program once the block is empty.
     fn map_pages_changed(&self, block: u32) -> u32 {
         if self.demand.is_none() || self.blocks.is_mapping(block) {
             return 0;

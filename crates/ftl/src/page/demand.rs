@@ -1,13 +1,13 @@
-//! A map that is read from flash page by page as it is needed: DFTL (Gupta, Kim and Urgaonkar,
+//! A map that comes from flash page by page on demand: DFTL (Gupta, Kim and Urgaonkar,
 //! ASPLOS 2009).
 //!
 //! *How.* Memory holds the place of each map page, and the entries of a few of them: the resident
 //! ones. A look-up reads its map page first, unless the page is resident. The least recently used
-//! page leaves. A page whose entries have changed is programmed before it leaves, under rule 2.
+//! page leaves. A page whose entries have changed goes to flash before it leaves, under rule 2.
 //!
 //! *Collection* never waits for a resident page to leave, or it could wait for itself. It changes
 //! entries of map pages that are not resident, and these pages wait. Once the victim is empty, each
-//! of them is read, changed and programmed once, however many entries changed. A remap and an
+//! of them costs one read and one program, however many entries changed. A remap and an
 //! attach leave such pages, too.
 //!
 //! *The date of a map page* bounds the scan of an attach. So the map page whose turn it is gets
@@ -15,7 +15,7 @@
 //!
 //! *The table* of all entries stays in the simulator's memory, since a chip may drop contents. The
 //! reads and programs are real, and a read must find the table's entries: a difference stops the
-//! layer. A map page that cannot be read is written again from the table, as in collection.
+//! layer. The table replaces a map page that is unreadable, as in collection.
 
 use super::format::decode_map;
 use super::mapping::Mapping;
@@ -40,7 +40,7 @@ pub(super) struct Demand {
     last: Option<u32>,
     /// Map pages whose copy on flash lacks a change.
     stale: Vec<bool>,
-    /// Stale map pages that are not resident. Some have become resident, or were written, since.
+    /// Stale map pages that are not resident. Some have become resident, or up to date, since.
     waiting: Vec<u32>,
 }
 
@@ -172,7 +172,7 @@ impl<M: Mtd> PageFtl<M> {
         Ok(())
     }
 
-    /// A map page was programmed.
+    /// A map page is on flash as it is in memory.
     #[inline]
     pub(super) fn map_written(&mut self, index: u32) {
         if let Some(demand) = &mut self.demand {
@@ -185,7 +185,7 @@ impl<M: Mtd> PageFtl<M> {
         self.demand.as_ref().is_some_and(stale)
     }
 
-    /// Reads a map page that is about to be changed on flash, unless it is in memory.
+    /// Reads a map page that is about to change on flash, unless it is in memory.
     #[inline]
     pub(super) fn read_before_write(&mut self, index: u32) -> Result<(), BlockError> {
         match &self.demand {
@@ -245,7 +245,7 @@ impl<M: Mtd> PageFtl<M> {
         Err(self.health.stop(BlockError::Internal(fault.in_layer(NAME))))
     }
 
-    /// Writes map pages that wait, until `budget` pages are written; gives what is left of it.
+    /// Writes at most `budget` map pages that wait; gives the rest of the budget.
     pub(super) fn write_waiting(&mut self, mut budget: u32) -> Result<u32, BlockError> {
         while budget != 0 {
             let Some(index) = self.demand.as_mut().and_then(Demand::next_waiting) else {

@@ -169,7 +169,7 @@ impl<M: Mtd> PageFtl<M> {
         self.mapping.buffer = buffer;
     }
 
-    /// The entries of a map page, as they are written to flash.
+    /// The entries of a map page in the form that flash holds.
     pub(super) fn entries(&self, index: u32) -> impl ExactSizeIterator<Item = u32> + '_ {
         let start = (index * self.mapping.per_page) as usize;
         let end = (start + self.mapping.per_page as usize).min(self.map.len());

@@ -10,8 +10,8 @@
 //! sequence number *s* stands for every tag older than *s* in its range.
 //!
 //! *Power loss.* Three rules carry the whole argument:
-//! 1. A block is erased when it is opened, not when it is emptied, and fenced behind everything
-//!    that was issued when it was emptied. So a newer version is durable before the older one goes.
+//! 1. An erase comes when a block opens, not when it empties, and waits for everything that came
+//!    before the block was empty. So a newer version is durable before the older one goes.
 //! 2. A map page is fenced behind everything issued before it. So it never names a page that a cut
 //!    could tear.
 //! 3. A block is freed only after the map pages of discarded (and lost) pages are issued. So what
@@ -27,9 +27,9 @@
 //! A block that was open at a cut is never filled further: its next page may look erased and not
 //! be.
 //!
-//! *A map cache* ([`PageOptions::map_cache`]) bounds the map pages in memory; the others are read
-//! from flash as they are needed (see `demand`). A map page whose entries have changed is programmed
-//! before it leaves memory.
+//! *A map cache* ([`PageOptions::map_cache`]) bounds the map pages in memory; the others come
+//! from flash on demand (see `demand`). A map page whose entries have changed goes to flash before it
+//! leaves memory.
 //!
 //! *Memory.* 4 bytes a logical page (the map), one bit a flash page (validity), about 45 bytes a
 //! block; with the first remap 4 bytes a flash page, and 12 for each pair of the records that wait
@@ -286,7 +286,7 @@ impl<M: Mtd> PageFtl<M> {
     fn write_demanded(&mut self, lpn: u32, data: &[u8]) -> Result<(), BlockError> {
         self.look_up(lpn)?;
         let written = self.write_mapped(lpn, data);
-        // Even after an error: the page may have been written before a map page failed.
+        // Even after an error: the data may be on flash although a map page failed.
         self.entry_changed(lpn);
         written
     }

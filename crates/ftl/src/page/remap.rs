@@ -76,7 +76,7 @@ impl<M: Mtd> PageFtl<M> {
         } else {
             self.remap_on_flash(&mut pairs)?;
         }
-        // Map pages that had to leave again before they were changed.
+        // Map pages that had to leave again before their change.
         self.write_waiting(u32::MAX)?;
         Ok(())
     }

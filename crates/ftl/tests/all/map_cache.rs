@@ -1,6 +1,6 @@
 //! The page-mapped layer with a map cache against a plain array: tiny caches, little spare space,
-//! remaps, failing chips and power cuts at arbitrary moments. A cache that drops a changed map page
-//! is caught.
+//! remaps, failing chips and power cuts at arbitrary moments. They find a cache that drops a changed map
+//! page.
 
 use crate::common::{flaky, step, step_or_remap};
 use crate::lives::{Outcome, lives};
@@ -123,7 +123,7 @@ fn the_size_of_the_cache_may_change_at_every_attach() {
     }
 }
 
-/// The smallest spare space with which the layer can be formatted.
+/// The smallest spare space that the layer takes.
 fn least_spare(spec: &ChipSpec, options: &PageOptions) -> PageOptions {
     let with = |percent: u32| PageOptions {
         over_provisioning: f64::from(percent) / 100.0,
@@ -303,7 +303,7 @@ fn a_cache_of_less_than_two_map_pages_is_refused_before_anything_is_erased() {
     assert_eq!(erases.get(), 160);
 }
 
-/// The first page that is read after the hook is armed cannot be read again, ever.
+/// Once armed, the next read loses its page for good.
 #[derive(Default)]
 struct Decay {
     armed: Cell<bool>,
@@ -350,7 +350,7 @@ fn a_map_page_that_cannot_be_read_is_written_again() {
     }
     assert!(decay.page.get().is_some());
     let cache = device.tally().map_cache;
-    // Map page 0 was written when it was evicted first, and again after it decayed.
+    // Map page 0 went to flash when it left memory first, and again after it decayed.
     assert_eq!((cache.misses, cache.write_backs), (7, 4));
 }
 

@@ -1,5 +1,5 @@
 //! Power cuts and the map cache: the explorer cuts a run before, within and after every operation,
-//! and again within recoveries. Rules that the cache could break are read off what it asks of its
+//! and again within recoveries. Further tests read the rules of the cache off what it asks of its
 //! chip.
 
 use nandlab_block::{BlockDevice, Lba};
@@ -86,7 +86,7 @@ fn workload(subject: &Disk<PageOptions>, requests: u64) -> Vec<DiskOp> {
     ops
 }
 
-/// Evictions, collection and discards all occur in the run, so that they are what is cut.
+/// Evictions, collection and discards all occur in the run, so that a cut falls into each.
 fn assert_run_has_everything(subject: &Disk<PageOptions>, ops: &[DiskOp]) {
     let mut device = subject
         .layer

@@ -4,7 +4,7 @@
 
 use nandlab_block::{BlockDevice, Lba};
 use nandlab_ftl::Ftl;
-use nandlab_ftl::nftl::{ChainVictim, Nftl, NftlOptions, SeededBug};
+use nandlab_ftl::nftl::{ChainVictim, Nftl, NftlOptions, Ordering, SeededBug};
 use nandlab_mtd::Geometry;
 use nandlab_nand::{Chip, ChipSpec, CrashStates, LoggedOp, preset};
 use nandlab_sim::{Nanos, rng};
@@ -215,4 +215,35 @@ fn every_seeded_bug_is_caught() {
         assert!(caught.is_some(), "{bug:?} was not caught");
         assert_row("NFTL", bug, states.into(), NOT_SHRUNK);
     }
+}
+
+/// A unit whose name was the last thing written is a unit like any other if what looks erased is
+/// taken for erased. Otherwise the name may be torn, and nothing may be added.
+#[test]
+fn a_unit_with_a_name_and_no_sector_takes_a_link_only_if_it_is_trusted() {
+    let erases = |trust_free: bool, steps: u64| {
+        let options = NftlOptions {
+            trust_free,
+            ordering: Ordering::Linux,
+            ..options(0, None)
+        };
+        let mut chip = spec(0);
+        chip.rules.partial_programs = 4;
+        let mut device = Nftl::format(Chip::new(chip).unwrap(), options.clone()).unwrap();
+        let rail = device.medium().rail().clone();
+        rail.cut_at(rail.steps() + steps);
+        let written = device.write(Lba(0), &[1; 512]);
+        rail.restore();
+        let mut device = Nftl::attach(device.into_medium(), options).unwrap();
+        let before = device.medium().counts().erases;
+        (0..2).for_each(|_| device.write(Lba(0), &[2; 512]).unwrap());
+        (written.is_ok(), device.medium().counts().erases - before)
+    };
+    let cuts = (0..).take_while(|&steps| !erases(true, steps).0);
+    let cuts = cuts.collect::<Vec<_>>();
+    assert!(cuts.len() > 1, "{cuts:?}");
+    for steps in cuts.clone() {
+        assert_eq!(erases(true, steps), (false, 0), "after {steps} operations");
+    }
+    assert!(cuts.iter().any(|&steps| erases(false, steps).1 > 0));
 }
