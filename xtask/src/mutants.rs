@@ -4,6 +4,7 @@
 //! `.cargo/mutants.toml` says which files. The tool breaks them in a clone of the last commit: a
 //! run that stops early leaves the checkout as it is.
 
+use crate::test::SLOW;
 use crate::{Outcome, cargo, root};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -17,8 +18,8 @@ const LEAST: usize = 90;
 const SECONDS_MAX: &str = "400";
 /// Where the page of survivors lies.
 const PAGE: &str = "docs/mutants.md";
-/// The tools, with the versions that the numbers come from.
-const TOOLS: [(&str, &str); 2] = [("cargo-mutants", "27.1.0"), ("cargo-nextest", "0.9.143")];
+/// The tool, with the version that the numbers come from.
+const TOOL: (&str, &str) = ("cargo-mutants", "27.1.0");
 
 /// `mutants`: tries a sample. `mutants K/N` tries each N-th mutant, from the K-th on.
 pub fn run(words: &[String]) -> Outcome {
@@ -27,9 +28,7 @@ pub fn run(words: &[String]) -> Outcome {
         [part] => part.as_str(),
         _ => return Err("expected nothing, or a part such as 3/100".into()),
     };
-    TOOLS
-        .iter()
-        .try_for_each(|(name, version)| install(name, version))?;
+    install(TOOL.0, TOOL.1)?;
     let tree = clone()?;
     // Lists of an earlier run must not count if this one does not begin.
     let found = emptied("found")?;
@@ -41,10 +40,10 @@ pub fn run(words: &[String]) -> Outcome {
         // The first failure will do.
         .env("PROPTEST_MAX_SHRINK_ITERS", "0");
     command.args(["mutants", "--in-place", "--workspace", "--baseline", "skip"]);
-    command.args(["--test-tool", "nextest", "--timeout", SECONDS_MAX]);
+    command.args(["--timeout", SECONDS_MAX]);
     command.args(["--shard", part, "--sharding", "round-robin", "--output"]);
     command.arg(&found);
-    command.args(["--", "--lib", "--tests", "-E", "not test(/^slow::/)"]);
+    command.args(["--", "--lib", "--tests", "--", "--skip", SLOW]);
     // It fails if a mutant survives; its lists say which.
     _ = crate::run(&mut command);
     judge(&found.join("mutants.out"))

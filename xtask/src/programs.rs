@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+use std::time::Instant;
 
 /// The crates whose tests take longest, the longest first. The order decides when a program starts
 /// and nothing else.
@@ -25,14 +26,15 @@ struct Program {
     path: PathBuf,
 }
 
-/// Builds all test programs and runs them, one more at a time than there are processors, since
-/// many tests wait. Each runs one test at a time. Prints what a program printed when it ends.
+/// Builds all test programs and runs as many at a time as there are processors, since the tests that
+/// count a guest's instructions bear no more. Each runs one test at a time. Prints what a program
+/// printed when it ends.
 pub fn run() -> Outcome {
     let mut programs = build()?;
     programs.sort_by_key(|program| place(&program.folder));
     let queue = Mutex::new(VecDeque::from(programs));
     let failed = Mutex::new(Vec::new());
-    let workers = thread::available_parallelism().map_or(1, usize::from) + 1;
+    let workers = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
@@ -110,6 +112,7 @@ impl Program {
             .and_then(|file| Ok((file.try_clone()?, file)))
             .map_err(|why| why.to_string())?;
         let errors = output.try_clone().map_err(|why| why.to_string())?;
+        let begin = Instant::now();
         let status = Command::new(&self.path)
             .arg("--test-threads=1")
             .current_dir(&self.folder)
@@ -120,7 +123,8 @@ impl Program {
             .stderr(errors)
             .status()
             .map_err(|why| why.to_string())?;
-        self.print(kept).map_err(|why| why.to_string())?;
+        let seconds = begin.elapsed().as_secs();
+        self.print(kept, seconds).map_err(|why| why.to_string())?;
         match status.success() {
             true => Ok(()),
             false => Err(status.to_string()),
@@ -128,10 +132,10 @@ impl Program {
     }
 
     /// Prints in one piece: other programs may end at the same time.
-    fn print(&self, mut output: File) -> io::Result<()> {
+    fn print(&self, mut output: File, seconds: u64) -> io::Result<()> {
         io::Seek::rewind(&mut output)?;
         let mut out = io::stdout().lock();
-        writeln!(out, "     Running {}", self.path.display())?;
+        writeln!(out, "{} s: {}", seconds, self.path.display())?;
         io::copy(&mut output, &mut out)?;
         out.flush()
     }

@@ -6,7 +6,7 @@ use std::time::Instant;
 /// The module of each crate's integration tests that holds its slow tests: they boot the real
 /// kernel, mount, start a browser or reproduce a paper. Where a test lies decides, so that there is
 /// no list to keep.
-const SLOW: &str = "slow::";
+pub const SLOW: &str = "slow::";
 
 /// `test`: everything. `test quick`: what takes two minutes or so.
 pub fn run(words: &[String]) -> Outcome {
