@@ -28,9 +28,9 @@ type Verb = (&'static str, &'static str, fn(&[String]) -> Outcome);
 const VERBS: &[Verb] = &[
     (
         "test",
-        "run tidy, lint, prose, book, portable, python and every test, and install the Debian \
-         packages that they need; `test quick` skips lint, prose, book, portable, python, doctests \
-         and the slow tests (real kernel, mounts, browser)",
+        "run tidy, lint, prose, book, portable, python, every test and a few mutants, and install \
+         the Debian packages that they need; `test quick` skips lint, prose, book, portable, \
+         python, mutants, doctests and the slow tests (real kernel, mounts, browser)",
         test::run,
     ),
     (

@@ -1,6 +1,8 @@
 //! Every test.
 
-use crate::{Outcome, book, cargo, lint, packages, portable, programs, prose, python, root, tidy};
+use crate::{
+    Outcome, book, cargo, lint, mutants, packages, portable, programs, prose, python, root, tidy,
+};
 use std::time::Instant;
 
 /// The module of each crate's integration tests that holds its slow tests: they boot the real
@@ -26,6 +28,7 @@ fn everything() -> Outcome {
     timed("portable", || portable::run(&[]))?;
     timed("python", || python::run_tests(&[]))?;
     timed("test programs", programs::run)?;
+    timed("mutants", mutants::run_few)?;
     timed("doctests", doctests)
 }
 

@@ -409,6 +409,22 @@ fn a_directory_below_itself_is_damage_whatever_its_name_says() {
 }
 
 #[test]
+fn a_second_name_of_a_directory_is_no_cycle_unless_it_leads_back() {
+    // `large` lies in the root, as `directory` does, which is inode 2.
+    let (mut image, at) = with_name(b"large");
+    forge_name(&mut image, at, |node| {
+        node[20..24].copy_from_slice(&2u32.to_le_bytes());
+        node[29] = 4;
+    });
+    let findings = read_only(nor_of(image, BLOCK)).check().unwrap().findings;
+    let is_second =
+        |finding: &&Finding| matches!(finding, Finding::TwoNames { dir: 1, ino: 2, .. });
+    assert_eq!(findings.iter().filter(is_second).count(), 1, "{findings:?}");
+    let is_cycle = |finding: &Finding| matches!(finding, Finding::Cycle { .. });
+    assert!(!findings.iter().any(is_cycle), "{findings:?}");
+}
+
+#[test]
 fn a_cycle_of_directories_apart_from_the_root_is_damage_with_all_that_is_in_it() {
     // `directory` is inode 2 and holds `below`, inode 3, which now holds `directory`.
     let (mut image, at) = with_name(b"directory");
