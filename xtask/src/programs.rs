@@ -26,9 +26,9 @@ struct Program {
     path: PathBuf,
 }
 
-/// Builds all test programs and runs as many at a time as there are processors, since the tests that
-/// count a guest's instructions bear no more. Each runs one test at a time. Prints what a program
-/// printed when it ends.
+/// Builds all test programs and runs as many at a time as there are processors, since the tests
+/// that count a guest's instructions bear no more. Each runs one test at a time. Prints what a
+/// program printed when it ends.
 pub fn run() -> Outcome {
     let mut programs = build()?;
     programs.sort_by_key(|program| place(&program.folder));

@@ -46,7 +46,8 @@ impl Session {
     }
 
     /// Makes a call, and serves the chip until the answer. A failure after the power went is the
-    /// power cut's. Reads take no step of the rail, so that it cannot end a program that only reads.
+    /// power cut's. Reads take no step of the rail, so that it cannot end a program that only
+    /// reads.
     pub fn call(
         &mut self,
         flash: &mut impl ProgramChip,

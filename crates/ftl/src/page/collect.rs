@@ -130,8 +130,8 @@ impl<M: Mtd> PageFtl<M> {
     }
 
     fn next_victim(&mut self) -> Option<(u32, Cause)> {
-        // A victim of data costs map pages. If the pool may not last for them, the blocks of the map
-        // pages that they have replaced refill it first.
+        // A victim of data costs map pages. If the pool may not last for them, the blocks of the
+        // map pages that they have replaced refill it first.
         if self.blocks.free() <= self.map_reserve()
             && self.demand.is_some()
             && let Some(block) = self.blocks.emptiest_mapping()

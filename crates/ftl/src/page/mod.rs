@@ -28,8 +28,8 @@
 //! be.
 //!
 //! *A map cache* ([`PageOptions::map_cache`]) bounds the map pages in memory; the others come
-//! from flash on demand (see `demand`). A map page whose entries have changed goes to flash before it
-//! leaves memory.
+//! from flash on demand (see `demand`). A map page whose entries have changed goes to flash before
+//! it leaves memory.
 //!
 //! *Memory.* 4 bytes a logical page (the map), one bit a flash page (validity), about 45 bytes a
 //! block; with the first remap 4 bytes a flash page, and 12 for each pair of the records that wait

@@ -1,6 +1,6 @@
 //! The page-mapped layer with a map cache against a plain array: tiny caches, little spare space,
-//! remaps, failing chips and power cuts at arbitrary moments. They find a cache that drops a changed map
-//! page.
+//! remaps, failing chips and power cuts at arbitrary moments. They find a cache that drops a
+//! changed map page.
 
 use crate::common::{flaky, step, step_or_remap};
 use crate::lives::{Outcome, lives};

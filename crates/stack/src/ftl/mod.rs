@@ -251,7 +251,8 @@ mod tests {
     #[test]
     fn every_choice_arrives() {
         let all = "scheme = \"page\"\nover-provisioning = 0.28\nvictim = \"cost-benefit\"\nseparate-streams = false\nspare-blocks = 3\n\
-                   map-interval = 9\nmap-cache = \"64 KiB\"\nwear-threshold = 5\nscrub-bits = 2\nformat = true\n";
+                   map-interval = 9\nmap-cache = \"64 KiB\"\n\
+                   wear-threshold = 5\nscrub-bits = 2\nformat = true\n";
         let expected = PageOptions {
             over_provisioning: 0.28,
             victim: Victim::CostBenefit,
