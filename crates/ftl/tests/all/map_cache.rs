@@ -2,35 +2,19 @@
 //! remaps, failing chips and power cuts at arbitrary moments. They find a cache that drops a
 //! changed map page.
 
-use crate::common::{flaky, step, step_or_remap};
+use crate::common::{SMALL_PAGE, flaky, large_pages, small_pages, step, step_or_remap};
 use crate::lives::{Outcome, lives};
 use nandlab_block::{BlockDevice, Lba};
 use nandlab_ftl::page::{Collection, PageFtl, PageOptions, SeededBug};
 use nandlab_ftl::{AttachError, Cause, Ftl, MapCache, Victim};
-use nandlab_mtd::{self as mtd, Geometry, Hook, Hooked, MtdError, Page, Request};
-use nandlab_nand::{Chip, ChipSpec, Contents, Reliability, preset};
+use nandlab_mtd::{self as mtd, Hook, Hooked, MtdError, Page, Request};
+use nandlab_nand::{Chip, ChipSpec, Contents, Reliability};
 use nandlab_sim::{Chain, mix};
-use nandlab_testkit::chip;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Bytes of a page, and of a sector.
-const PAGE: u32 = 512;
-/// Blocks of eight pages of one sector: 120 of them share a map page.
-fn small_pages(seed: u64, blocks: u32, reliability: Reliability) -> ChipSpec {
-    let spec = chip::spec(seed, blocks, reliability);
-    ChipSpec {
-        geometry: Geometry {
-            page: PAGE,
-            write_unit: PAGE,
-            ..spec.geometry
-        },
-        ..spec
-    }
-}
-
 fn bytes(pages: u32) -> Option<u64> {
-    Some(u64::from(pages * PAGE))
+    Some(u64::from(pages * SMALL_PAGE))
 }
 
 /// Every combination of a cache, a way to collect and a rule for victims comes up.
@@ -164,7 +148,7 @@ fn a_full_disk_with_the_least_spare_space_never_runs_out_of_blocks() {
         };
         let options = least_spare(&spec, &options);
         let mut device = PageFtl::format(Chip::new(spec).unwrap(), options.clone()).unwrap();
-        fill(&mut device, 20_000, &[0; PAGE as usize]);
+        fill(&mut device, 20_000, &[0; SMALL_PAGE as usize]);
         let cache = device.tally().map_cache;
         assert!(cache.write_backs > 15_000, "{options:?}: {cache:?}");
     }
@@ -189,21 +173,12 @@ const ENTRIES: u64 = 1016;
 
 /// A chip whose map has 16 pages of 4 KiB and a bit more, and a disk on it that is full.
 fn mapped_in_16_pages(map_cache: Option<u64>) -> PageFtl<Chip> {
-    let mut spec = preset::find("emmc-16GiB").unwrap().spec();
-    spec.geometry = Geometry {
-        blocks: 192,
-        pages_per_block: 128,
-        page: 4096,
-        write_unit: 4096,
-        ..spec.geometry
-    };
-    spec.contents = Contents::Dropped;
     let options = PageOptions {
         over_provisioning: 0.5,
         map_cache,
         ..PageOptions::default()
     };
-    let mut device = PageFtl::format(Chip::new(spec).unwrap(), options).unwrap();
+    let mut device = PageFtl::format(Chip::new(large_pages(192, 128)).unwrap(), options).unwrap();
     for page in 0..device.logical_pages() {
         device.write(Lba(u64::from(page) * 8), &[0; 4096]).unwrap();
     }
@@ -291,15 +266,15 @@ fn a_cache_of_less_than_two_map_pages_is_refused_before_anything_is_erased() {
         };
         PageFtl::format(Hooked::with(chip, Erases(erases.clone())), options).map(|_| ())
     };
-    let refused = format(2 * PAGE - 1).unwrap_err();
-    assert_eq!(refused, AttachError::MapCache(1023, PAGE));
+    let refused = format(2 * SMALL_PAGE - 1).unwrap_err();
+    assert_eq!(refused, AttachError::MapCache(1023, SMALL_PAGE));
     assert_eq!(
         refused.to_string(),
         "a map cache of 1023 bytes holds fewer than two map pages of 512 bytes; expected the size \
          of at least two"
     );
     assert_eq!(erases.get(), 0);
-    assert_eq!(format(2 * PAGE), Ok(()));
+    assert_eq!(format(2 * SMALL_PAGE), Ok(()));
     assert_eq!(erases.get(), 160);
 }
 
@@ -338,15 +313,15 @@ fn a_map_page_that_cannot_be_read_is_written_again() {
         ..options(0)
     };
     let mut device = PageFtl::format(flash, options).unwrap();
-    let mut data = [0; PAGE as usize];
+    let mut data = [0; SMALL_PAGE as usize];
     for index in 0..3 {
-        let page = [index as u8 + 1; PAGE as usize];
+        let page = [index as u8 + 1; SMALL_PAGE as usize];
         device.write(Lba(index * ENTRIES), &page).unwrap();
     }
     decay.armed.set(true);
     for index in [0, 1, 2, 0] {
         device.read(Lba(index * ENTRIES), &mut data).unwrap();
-        assert_eq!(data, [index as u8 + 1; PAGE as usize]);
+        assert_eq!(data, [index as u8 + 1; SMALL_PAGE as usize]);
     }
     assert!(decay.page.get().is_some());
     let cache = device.tally().map_cache;
@@ -364,8 +339,8 @@ fn a_map_page_that_differs_from_the_map_stops_the_layer_and_is_named() {
     let chip = Chip::new(small_pages(0, 160, Reliability::default())).unwrap();
     let mut device = PageFtl::format(chip, options).unwrap();
     device.detach().unwrap();
-    let mut data = [0; PAGE as usize];
-    device.write(Lba(0), &[1; PAGE as usize]).unwrap();
+    let mut data = [0; SMALL_PAGE as usize];
+    device.write(Lba(0), &[1; SMALL_PAGE as usize]).unwrap();
     (1..3).for_each(|index| device.read(Lba(index * 120), &mut data).unwrap());
     let error = device.read(Lba(0), &mut data).unwrap_err();
     assert_eq!(

@@ -2,47 +2,37 @@
 //! and again within recoveries. Further tests read the rules of the cache off what it asks of its
 //! chip.
 
+use crate::common::{SMALL_PAGE, small_pages};
 use nandlab_block::{BlockDevice, Lba};
 use nandlab_crash::{Disk, DiskOp, Plan, SecondLevel, assert_found, explore, operations};
 use nandlab_ftl::page::{Collection, PageFtl, PageOptions, SeededBug};
 use nandlab_ftl::{Cause, Ftl};
-use nandlab_mtd::{Geometry, Hook, Hooked, Layer, Outcome, Page, Request};
+use nandlab_mtd::{Hook, Hooked, Layer, Outcome, Page, Request};
 use nandlab_nand::{Chip, ChipSpec, LoggedKind, Reliability};
 use nandlab_testkit::bugs::assert_row;
-use nandlab_testkit::chip;
 use nandlab_workload::pattern::{Amount, Order};
 use nandlab_workload::{Pattern, Spec};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Bytes of a page, and of a sector.
-const PAGE: u32 = 512;
 /// Entries of a map page.
 const ENTRIES: u64 = 120;
 
-/// A chip with blocks of eight pages of one sector, of one die or four.
-fn small_pages(dies: u32, blocks: u32) -> ChipSpec {
+/// A chip of one die or four.
+fn chip_of(dies: u32, blocks: u32) -> ChipSpec {
     let seed = if dies == 1 { 0 } else { 2 };
-    let spec = chip::spec(seed, blocks, Reliability::default());
-    ChipSpec {
-        geometry: Geometry {
-            page: PAGE,
-            write_unit: PAGE,
-            ..spec.geometry
-        },
-        ..spec
-    }
+    small_pages(seed, blocks, Reliability::default())
 }
 
 /// A map of four pages, or five, of which two are in memory.
 fn layer(dies: u32, bug: Option<SeededBug>) -> Disk<PageOptions> {
     let blocks = if dies == 1 { 72 } else { 104 };
     Disk {
-        chip: small_pages(dies, blocks),
+        chip: chip_of(dies, blocks),
         layer: PageOptions {
             over_provisioning: 0.5,
             map_interval: 64,
-            map_cache: Some(u64::from(2 * PAGE)),
+            map_cache: Some(u64::from(2 * SMALL_PAGE)),
             spare_blocks: 0,
             seeded_bug: bug,
             ..PageOptions::default()
@@ -228,7 +218,7 @@ fn described(requests: &[Request], chip: &Chip) -> Vec<Asked> {
 /// With two map pages in memory, the third look-up evicts the first one.
 #[test]
 fn an_evicted_map_page_is_written_before_its_entries_are_used_again() {
-    let mut chip = Chip::new(small_pages(1, 72)).unwrap();
+    let mut chip = Chip::new(chip_of(1, 72)).unwrap();
     chip.start_log();
     let requests = Rc::new(RefCell::new(Vec::new()));
     let flash = Hooked::with(chip, Requests(requests.clone()));
@@ -236,10 +226,10 @@ fn an_evicted_map_page_is_written_before_its_entries_are_used_again() {
     let begun = requests.borrow().len();
     for index in 0..3 {
         device
-            .write(Lba(index * ENTRIES), &[1; PAGE as usize])
+            .write(Lba(index * ENTRIES), &[1; SMALL_PAGE as usize])
             .unwrap();
     }
-    device.read(Lba(0), &mut [0; PAGE as usize]).unwrap();
+    device.read(Lba(0), &mut [0; SMALL_PAGE as usize]).unwrap();
     let chip = device.into_medium().into_inner();
     let requests = requests.borrow();
     let before = described(&requests[..begun], &chip).len();
@@ -271,14 +261,14 @@ fn collection_writes_a_map_page_once_for_all_pages_of_a_victim() {
         wear_threshold: 2,
         ..layer(1, None).layer
     };
-    let mut device = PageFtl::format(Chip::new(small_pages(1, 144)).unwrap(), options).unwrap();
+    let mut device = PageFtl::format(Chip::new(chip_of(1, 144)).unwrap(), options).unwrap();
     let sectors = device.geometry().sectors;
     let of = |device: &PageFtl<Chip>, cause| {
         let mut rows = device.tally().rows();
         rows.find(|row| row.0 == cause).unwrap().1
     };
     let write = |device: &mut PageFtl<Chip>, lba| {
-        device.write(Lba(lba), &[1; PAGE as usize]).unwrap();
+        device.write(Lba(lba), &[1; SMALL_PAGE as usize]).unwrap();
     };
     (0..sectors).for_each(|lba| write(&mut device, lba));
     (0..2).for_each(|_| write(&mut device, 0));
@@ -302,11 +292,11 @@ fn attach_reads(map_cache: Option<u64>) -> u64 {
         map_interval: 16,
         ..layer(1, None).layer
     };
-    let chip = Chip::new(small_pages(1, 144)).unwrap();
+    let chip = Chip::new(chip_of(1, 144)).unwrap();
     let mut device = PageFtl::format(chip, options.clone()).unwrap();
     let sectors = device.geometry().sectors;
     for lba in (0..sectors).chain((0..5_000).map(|i| i % ENTRIES)) {
-        device.write(Lba(lba), &[1; PAGE as usize]).unwrap();
+        device.write(Lba(lba), &[1; SMALL_PAGE as usize]).unwrap();
     }
     let device = PageFtl::attach(device.into_medium(), options).unwrap();
     let mut rows = device.tally().rows();
@@ -317,7 +307,7 @@ fn attach_reads(map_cache: Option<u64>) -> u64 {
 #[test]
 fn a_map_page_at_rest_does_not_lengthen_the_scan_of_an_attach() {
     let whole = attach_reads(None);
-    let cached = attach_reads(Some(u64::from(2 * PAGE)));
+    let cached = attach_reads(Some(u64::from(2 * SMALL_PAGE)));
     assert!(
         cached < whole + whole / 10,
         "{cached} reads, {whole} without a cache"

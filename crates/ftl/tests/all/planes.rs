@@ -1,22 +1,14 @@
 //! Neighbouring writes go to the planes of one die and run as one program.
 
+use crate::common::large_pages;
 use nandlab_block::{BlockDevice, Lba};
 use nandlab_ftl::Ftl;
 use nandlab_ftl::page::{PageFtl, PageOptions};
-use nandlab_mtd::Geometry;
-use nandlab_nand::{Chip, Contents, preset};
+use nandlab_nand::Chip;
 
 /// Virtual time of a thousand writes in order.
 fn time(multi_plane: bool) -> u64 {
-    let mut spec = preset::find("emmc-16GiB").unwrap().spec();
-    spec.geometry = Geometry {
-        blocks: 64,
-        pages_per_block: 64,
-        page: 4096,
-        write_unit: 4096,
-        ..spec.geometry
-    };
-    spec.contents = Contents::Dropped;
+    let mut spec = large_pages(64, 64);
     spec.timing.multi_plane = multi_plane;
     let mut device = PageFtl::format(
         Chip::new(spec).unwrap(),

@@ -1,10 +1,10 @@
 //! Collection in steps: no request waits for a whole victim, and the work is the same.
 
+use crate::common::large_pages;
 use nandlab_block::{BlockDevice, Lba};
 use nandlab_ftl::page::{Collection, PageFtl, PageOptions};
 use nandlab_ftl::{Cause, Ftl, Tally};
-use nandlab_mtd::Geometry;
-use nandlab_nand::{Chip, Contents, preset};
+use nandlab_nand::Chip;
 use nandlab_sim::mix;
 
 /// Pages of an erase block.
@@ -21,15 +21,7 @@ fn copies(tally: &Tally) -> u64 {
 
 /// Pages that collection moved during each of many random writes on a full device, ascending.
 fn moved(collection: Collection) -> Vec<u64> {
-    let mut spec = preset::find("emmc-16GiB").unwrap().spec();
-    spec.geometry = Geometry {
-        blocks: 512,
-        pages_per_block: PAGES,
-        page: 4096,
-        write_unit: 4096,
-        ..spec.geometry
-    };
-    spec.contents = Contents::Dropped;
+    let spec = large_pages(512, PAGES);
     let options = PageOptions {
         over_provisioning: 0.15,
         collection,

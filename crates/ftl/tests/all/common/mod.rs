@@ -2,7 +2,8 @@
 //! random writes, reads, discards, flushes and remaps.
 
 use nandlab_block::{BlockDevice, BlockError, Lba, Remap};
-use nandlab_nand::{ChipSpec, Reliability};
+use nandlab_mtd::Geometry;
+use nandlab_nand::{ChipSpec, Contents, Reliability, preset};
 use nandlab_sim::Rng;
 use nandlab_testkit::chip;
 use rand::{Rng as _, RngExt as _};
@@ -46,6 +47,38 @@ pub enum Op {
     Write(Range<usize>, u64),
     /// The source and the target page.
     Remap(Vec<(usize, usize)>),
+}
+
+/// Bytes of a small page, and of a sector.
+pub const SMALL_PAGE: u32 = 512;
+
+/// Blocks of eight pages of one sector: 120 of them share a map page.
+pub fn small_pages(seed: u64, blocks: u32, reliability: Reliability) -> ChipSpec {
+    let spec = chip::spec(seed, blocks, reliability);
+    ChipSpec {
+        geometry: Geometry {
+            page: SMALL_PAGE,
+            write_unit: SMALL_PAGE,
+            ..spec.geometry
+        },
+        ..spec
+    }
+}
+
+/// Pages of 4 KiB on the dies and planes of an eMMC, without contents.
+pub fn large_pages(blocks: u32, pages_per_block: u32) -> ChipSpec {
+    let spec = preset::find("emmc-16GiB").unwrap().spec();
+    ChipSpec {
+        geometry: Geometry {
+            blocks,
+            pages_per_block,
+            page: 4096,
+            write_unit: 4096,
+            ..spec.geometry
+        },
+        contents: Contents::Dropped,
+        ..spec
+    }
 }
 
 /// An array that stands for the right answer.
