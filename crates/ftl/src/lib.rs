@@ -13,7 +13,7 @@
 //! | [`mtdblock`] | fixed places behind a cache of one erase block, as Linux has it; its power-cut promise is weaker |
 //! | [`nftl`] | chains of replacement units: Linux's NFTL, on its own format |
 //! | [`page`] | page mapping: any logical page on any flash page |
-//! | [`write_cache`] | a non-volatile write cache in front of any of them |
+//! | [`write_cache`] | a write cache in front of any of them |
 //! | `victim` | which block to collect next |
 //! | `mapped` | a layer of your own from a map of pages |
 //! | [`media`] | what a page says of the layer that wrote it |
@@ -52,6 +52,7 @@ use alloc::boxed::Box;
 use nandlab_block::{BlockDevice, BlockError};
 use nandlab_mtd::{Block, Mtd, MtdError};
 use nandlab_sim::LayerFault;
+use write_cache::CacheCounts;
 
 /// A translation layer: a disk whose flash and statistics can be looked at.
 ///
@@ -91,6 +92,11 @@ pub trait Ftl: BlockDevice {
     /// Flash operations by cause.
     fn tally(&self) -> &Tally;
 
+    /// The counts of a write cache in front. `None` without one.
+    fn write_cache(&self) -> Option<CacheCounts> {
+        None
+    }
+
     /// Pages of a block that hold the newest version of something, for maps of the chip.
     fn valid_pages(&self, block: Block) -> u32 {
         let _ = block;
@@ -115,6 +121,10 @@ impl<F: Ftl + ?Sized> Ftl for Box<F> {
 
     fn tally(&self) -> &Tally {
         (**self).tally()
+    }
+
+    fn write_cache(&self) -> Option<CacheCounts> {
+        (**self).write_cache()
     }
 
     fn valid_pages(&self, block: Block) -> u32 {

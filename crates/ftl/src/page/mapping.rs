@@ -99,14 +99,18 @@ impl<M: Mtd> PageFtl<M> {
 
     /// The same, until `budget` pages are written; gives what is left of it.
     pub(super) fn write_some_forgotten(&mut self, mut budget: u32) -> Result<u32, BlockError> {
-        while budget != 0 {
-            let Some(index) = self.mapping.forgotten.pop() else {
-                break;
-            };
-            if self.mapping.is_forgotten[index as usize] {
-                self.write_map(index)?;
-                budget -= 1;
+        while let Some(&index) = self.mapping.forgotten.last() {
+            if !self.mapping.is_forgotten[index as usize] {
+                self.mapping.forgotten.pop();
+                continue;
             }
+            if budget == 0 {
+                break;
+            }
+            // It stays listed until it is written: its slot may need collection, which must write
+            // it before a block goes.
+            self.write_map(index)?;
+            budget -= 1;
         }
         Ok(budget)
     }

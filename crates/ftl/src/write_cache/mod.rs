@@ -1,11 +1,13 @@
-//! A non-volatile write cache in front of a translation layer: what is written is safe in its
-//! memory at once, and reaches the flash when it is evicted.
+//! A write cache in front of a translation layer: what is written is in its memory at once, and
+//! reaches the flash when it is evicted.
 //!
 //! *Promises* what [`BlockDevice`] promises, over any [`Ftl`] that promises it and any memory whose
 //! sectors are written whole and are durable on return ([`Nvram`](nandlab_block::Nvram), lent as
 //! `&mut` or owned). A page that was written survives a power cut without a flush, old or new as a
 //! whole; after a cut [`attach`](WriteCache::attach) finds everything in the memory, whatever
-//! policy was used before and is from now on.
+//! policy was used before and is from now on. A memory without a battery needs
+//! [`flush_through`](CacheOptions::flush_through), and zeros after each cut. Then only a flush
+//! makes a page durable.
 //!
 //! *In terms of* [`Ftl`] and [`BlockDevice`]. *Knows nothing of* flash, or who wrote what. The
 //! memory remembers the disk's shape, no more: it is up to the caller to bring the memory and the
@@ -426,6 +428,10 @@ impl<F: Ftl, N: BlockDevice> Ftl for WriteCache<F, N> {
 
     fn tally(&self) -> &Tally {
         self.below.tally()
+    }
+
+    fn write_cache(&self) -> Option<CacheCounts> {
+        Some(self.counts)
     }
 
     fn valid_pages(&self, block: Block) -> u32 {

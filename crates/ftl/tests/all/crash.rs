@@ -2,7 +2,7 @@
 //! that its power-loss argument stands on is missed when it is left out. What is found can be made
 //! again by its name, is shrunk, and does not depend on threads.
 
-use nandlab_block::BlockDevice;
+use crate::common::serve;
 use nandlab_crash::{
     CrashError, CrashReport, Cuts, Disk, DiskOp, Id, Kind, Plan, SecondLevel, Workload,
     assert_found, explore, explore_watched, operations, replay,
@@ -98,19 +98,7 @@ fn workload(
 /// Collection, map pages, discards and flushes all occur in the run, so that they are what is cut.
 fn assert_run_has_everything(subject: &Disk<PageOptions>, ops: &[DiskOp]) {
     let mut device = subject.format().unwrap();
-    let mut data = vec![0; 1 << 16];
-    for op in ops {
-        match *op {
-            DiskOp::Read { lba, sectors } => device
-                .read(lba, &mut data[..sectors as usize * 512])
-                .unwrap(),
-            DiskOp::Write { lba, sectors, .. } => {
-                device.write(lba, &data[..sectors as usize * 512]).unwrap()
-            }
-            DiskOp::Discard { lba, sectors } => device.discard(lba, sectors).unwrap(),
-            DiskOp::Flush => device.flush().unwrap(),
-        }
-    }
+    serve(&mut device, ops);
     let tally = device.tally();
     let of = |cause| tally.rows().find(|row| row.0 == cause).unwrap().1;
     let collection = of(Cause::Collection);

@@ -26,6 +26,7 @@ mod page_remap_faults;
 mod planes;
 mod rules;
 mod steps;
+mod write_buffer;
 mod write_cache_cuts;
 mod write_cache_evictions;
 mod write_cache_model;

@@ -2,7 +2,7 @@
 //! and again within recoveries. Further tests read the rules of the cache off what it asks of its
 //! chip.
 
-use crate::common::{SMALL_PAGE, small_pages};
+use crate::common::{SMALL_PAGE, serve, small_pages};
 use nandlab_block::{BlockDevice, Lba};
 use nandlab_crash::{Disk, DiskOp, Plan, SecondLevel, assert_found, explore, operations};
 use nandlab_ftl::page::{Collection, PageFtl, PageOptions, SeededBug};
@@ -82,18 +82,7 @@ fn assert_run_has_everything(subject: &Disk<PageOptions>, ops: &[DiskOp]) {
         .layer
         .format(Chip::new(subject.chip.clone()).unwrap())
         .unwrap();
-    let mut data = vec![0; 1 << 16];
-    for op in ops {
-        let result = match *op {
-            DiskOp::Read { lba, sectors } => device.read(lba, &mut data[..sectors as usize * 512]),
-            DiskOp::Write { lba, sectors, .. } => {
-                device.write(lba, &data[..sectors as usize * 512])
-            }
-            DiskOp::Discard { lba, sectors } => device.discard(lba, sectors),
-            DiskOp::Flush => device.flush(),
-        };
-        result.unwrap();
-    }
+    serve(&mut device, ops);
     let tally = device.tally();
     let mut rows = tally.rows();
     let collection = rows.find(|row| row.0 == Cause::Collection).unwrap().1;

@@ -2,6 +2,7 @@
 //! random writes, reads, discards, flushes and remaps.
 
 use nandlab_block::{BlockDevice, BlockError, Lba, Remap};
+use nandlab_crash::DiskOp;
 use nandlab_mtd::Geometry;
 use nandlab_nand::{ChipSpec, Contents, Reliability, preset};
 use nandlab_sim::Rng;
@@ -51,6 +52,22 @@ pub enum Op {
 
 /// Bytes of a small page, and of a sector.
 pub const SMALL_PAGE: u32 = 512;
+
+/// Serves a list of operations; every one must succeed.
+pub fn serve(device: &mut impl BlockDevice, ops: &[DiskOp]) {
+    let mut data = vec![0; 1 << 16];
+    for op in ops {
+        let result = match *op {
+            DiskOp::Read { lba, sectors } => device.read(lba, &mut data[..sectors as usize * 512]),
+            DiskOp::Write { lba, sectors, .. } => {
+                device.write(lba, &data[..sectors as usize * 512])
+            }
+            DiskOp::Discard { lba, sectors } => device.discard(lba, sectors),
+            DiskOp::Flush => device.flush(),
+        };
+        result.unwrap();
+    }
+}
 
 /// Blocks of eight pages of one sector: 120 of them share a map page.
 pub fn small_pages(seed: u64, blocks: u32, reliability: Reliability) -> ChipSpec {
