@@ -352,3 +352,33 @@ fn checksum(block: &[u8]) -> Option<u32> {
     }
     (found == expected).then_some(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{F2fs, Format, Options, format};
+    use nandlab_block::Ram;
+
+    #[test]
+    fn bitmaps_too_long_for_the_head_lie_in_the_blocks_behind_it() {
+        let mut disk = Ram::new(512, 60 << 11);
+        format(&mut disk, &Format::default()).unwrap();
+        let mut fs = F2fs::mount(disk, Options::default()).unwrap();
+        let mut layout = fs.layout.clone();
+        // A table of 65,536 blocks: a bitmap of two blocks.
+        (layout.payload, layout.segments_sit) = (2, 256);
+        let mut pack = fs.checkpoint.clone();
+        (pack.blocks, pack.start_sum) = (8, 3);
+        pack.sit_map = (0..2 * BLOCK).map(|i| (i * 7 / 3) as u8).collect();
+        let start = pack.start(&layout);
+        let head = pack.encode(&layout);
+        let between = pack.payload(&layout);
+        for (addr, block) in (start..).zip(core::iter::once(&head).chain(&between)) {
+            fs.disk.write(addr, block).unwrap();
+        }
+        fs.disk.write(start + pack.blocks - 1, &head).unwrap();
+        let found = Checkpoint::read_pack(&mut fs.disk, &layout, pack.second, None);
+        let found = found.unwrap().unwrap();
+        assert!(found.sit_map == pack.sit_map && found.nat_map == pack.nat_map);
+    }
+}

@@ -432,3 +432,23 @@ fn check_features(features: u32) -> Result<(), F2fsError> {
         }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::format::SEGMENT;
+    use crate::mkfs::test_layout;
+
+    #[test]
+    fn only_blocks_of_the_main_area_have_a_segment() {
+        let layout = test_layout();
+        let end = layout.main + layout.segments_main * SEGMENT;
+        let last = SEGMENT as usize - 1;
+        assert_eq!(layout.place(layout.main - 1), None);
+        assert_eq!(layout.place(layout.main), Some((0, 0)));
+        assert_eq!(
+            layout.place(end - 1),
+            Some((layout.segments_main - 1, last))
+        );
+        assert_eq!(layout.place(end), None);
+    }
+}

@@ -330,11 +330,15 @@ mod tests {
         assert!(!sb.choose(false, false));
         assert!(sb.choose(true, true) && !sb.choose(true, true));
         assert_eq!(word(sb.bytes(), field::INCOMPATIBLE), WIDE | SUMS_V3);
-        let mut bytes: Box<[u8]> = sb.bytes().into();
+        let bytes: Box<[u8]> = sb.bytes().into();
         assert_eq!(Superblock::parse(bytes.clone(), 4096), Ok(sb));
-        bytes[200] ^= 1;
-        let refused = Superblock::parse(bytes, 4096).unwrap_err();
-        assert!(refused.to_string().contains("checksum"), "{refused}");
+        // Errors of the fields before have names of their own.
+        for at in 48..1024 {
+            let mut struck = bytes.clone();
+            struck[at] ^= 1;
+            let refused = Superblock::parse(struck, 4096).unwrap_err();
+            assert!(refused.to_string().contains("checksum"), "{at}: {refused}");
+        }
     }
 
     #[test]

@@ -12,6 +12,8 @@ mod key;
 mod leaf;
 mod lpt;
 mod master;
+#[cfg(test)]
+mod rules;
 mod sb;
 
 pub(crate) use draft::Draft;
