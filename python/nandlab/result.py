@@ -82,6 +82,17 @@ class MapCache:
 
 
 @dataclass(frozen=True)
+class WriteCache:
+    """Pages through a write cache in front of the layer. A part of a page counts as one."""
+
+    written: int
+    absorbed: int
+    written_back: int
+    flushes: int
+    flushes_below: int
+
+
+@dataclass(frozen=True)
 class Wear:
     """A spread of erase counts over all good blocks."""
 
@@ -106,6 +117,7 @@ class Flash:
     wear: Wear
     lifetime_bytes: int | None
     map_cache: MapCache | None = None
+    write_cache: WriteCache | None = None
 
 
 class Columns:
@@ -182,6 +194,8 @@ class Result:
         flash["merges"] = _made(Merges, flash["merges"])
         if flash.get("map_cache") is not None:
             flash["map_cache"] = _made(MapCache, flash["map_cache"])
+        if flash.get("write_cache") is not None:
+            flash["write_cache"] = _made(WriteCache, flash["write_cache"])
         flash["wear"] = _made(Wear, flash["wear"])
         flash["die_busy"] = tuple(flash["die_busy"])
         return _made(Flash, flash)

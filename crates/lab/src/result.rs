@@ -103,6 +103,9 @@ pub struct Flash {
     /// Look-ups in the map; none if the whole map is in memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map_cache: Option<MapCache>,
+    /// Pages through the write cache. `None` without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_cache: Option<WriteCache>,
     /// Page programs per page of host data written; none if nothing was written.
     pub write_amplification: Option<f64>,
     /// The same without mapping metadata: what the closed forms for garbage collection speak of.
@@ -179,6 +182,21 @@ impl MapCache {
     pub fn hit_rate(&self) -> f64 {
         self.hits as f64 / (self.hits + self.misses).max(1) as f64
     }
+}
+
+/// Pages through a write cache in front of the layer. A part of a page counts as one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WriteCache {
+    /// Pages that the host wrote.
+    pub written: u64,
+    /// Pages overwritten before they left the cache. The layer below never sees them.
+    pub absorbed: u64,
+    /// Pages that went to the layer below.
+    pub written_back: u64,
+    /// Flushes of the host.
+    pub flushes: u64,
+    /// Flushes of the layer below.
+    pub flushes_below: u64,
 }
 
 /// A spread of erase counts.

@@ -174,6 +174,7 @@ impl Rows<'_> {
         self.row("merges: switch / partial / full", |o| list(&merges(o)));
         self.row("folds: in place / elsewhere", |o| list(&folds(o)));
         self.map_cache();
+        self.write_cache();
         let busy = |run: &RunResult| {
             run.flash.die_busy.iter().sum::<f64>() / run.flash.die_busy.len().max(1) as f64
         };
@@ -214,6 +215,22 @@ impl Rows<'_> {
         self.row("map cache: hits / misses / write-backs", |o| {
             cache(o).map(|cache| {
                 let counts = [cache.hits, cache.misses, cache.write_backs];
+                counts.map(|n| plain_spaces(grouped(n))).join(" / ")
+            })
+        });
+    }
+
+    fn write_cache(&mut self) {
+        let cache = |o: &Outcome| o.result.flash.write_cache;
+        self.row("write cache: written / absorbed / written back", |o| {
+            cache(o).map(|cache| {
+                let counts = [cache.written, cache.absorbed, cache.written_back];
+                counts.map(|n| plain_spaces(grouped(n))).join(" / ")
+            })
+        });
+        self.row("flushes: of the host / below the cache", |o| {
+            cache(o).map(|cache| {
+                let counts = [cache.flushes, cache.flushes_below];
                 counts.map(|n| plain_spaces(grouped(n))).join(" / ")
             })
         });

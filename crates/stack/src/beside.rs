@@ -1,5 +1,5 @@
-//! The non-volatile memory as a part of the chip. The crash explorer takes it so, because a power
-//! cut must find both at one moment.
+//! The memory beside the chip, for the crash explorer. With a battery it is a part of the chip,
+//! because a power cut must find both at one moment. Without one it is new at each power-up.
 
 use crate::NvramDescription;
 use crate::layer::{Device, DiskLayer, Translation};
@@ -7,6 +7,7 @@ use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
 use nandlab_ftl::write_cache::{CacheOptions, WriteCache};
 use nandlab_mtd::LayerError;
 use nandlab_nand::{Beside, Chip};
+use nandlab_sim::Rail;
 use std::sync::Arc;
 
 /// The chip lacks the memory that its stack needs.
@@ -76,6 +77,11 @@ impl WithNvram {
         let Some(options): Option<CacheOptions> = self.nvram.cache() else {
             return Ok(device);
         };
+        if !self.nvram.battery {
+            // No supply: a cut within it leaves nothing that a cut of the flash does not.
+            let memory = self.nvram.build(&Rail::new());
+            return Ok(Box::new(WriteCache::attach(device, memory, options)?));
+        }
         let memory = BesideChip::of(device.medium().beside())?;
         Ok(Box::new(WriteCache::attach(device, memory, options)?))
     }
@@ -83,7 +89,9 @@ impl WithNvram {
 
 impl DiskLayer for WithNvram {
     fn format(&self, mut chip: Chip) -> Result<Box<dyn Device>, LayerError> {
-        chip.put_beside((self.nvram.size / Beside::LINE as u64) as u32);
+        if self.nvram.battery {
+            chip.put_beside((self.nvram.size / Beside::LINE as u64) as u32);
+        }
         self.behind_cache(self.below.format(chip)?)
     }
 

@@ -36,7 +36,7 @@ pub struct Stack {
     pub rail: Rail,
     /// What lies below the file system.
     pub below: Below,
-    /// The memory that survives power cuts, if the file system has one.
+    /// The memory beside the chip, if the file system has one.
     pub nvram: Option<Memory>,
     /// What the dump held that the chip began with. `None` if there was no dump.
     pub loaded: Option<Loaded>,

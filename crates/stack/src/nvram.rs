@@ -1,4 +1,4 @@
-//! The `[nvram]` section: memory that survives power cuts, and what it is for.
+//! The `[nvram]` section: memory beside the chip, and what it is for.
 
 use crate::value::Size;
 use crate::{ChipDescription, DescriptionError, Document, Section, Setting};
@@ -11,18 +11,26 @@ const LINE: u64 = 64;
 /// The most bytes of such a memory.
 const MAX: u64 = 1 << 30;
 /// What only a write cache has.
-const CACHE_KEYS: [&str; 4] = ["policy", "padding", "compensation", "flush-through"];
+const CACHE_KEYS: [&str; 5] = [
+    "policy",
+    "padding",
+    "compensation",
+    "battery",
+    "flush-through",
+];
 
-/// A non-volatile memory as described.
+/// A memory beside the chip as described.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NvramDescription {
     /// What it is for.
     pub holds: Holds,
     /// Its size in bytes.
     pub size: u64,
+    /// It keeps its contents in a power cut.
+    pub battery: bool,
 }
 
-/// What a non-volatile memory is for.
+/// What a memory beside the chip is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
     /// The file system's metadata: table and directories never reach the flash while the volume is
@@ -71,13 +79,20 @@ impl NvramDescription {
         // 128 KiB: what the FTL study gave it, enough for all metadata of a 32 MiB volume.
         let expected = format!("a multiple of {LINE} bytes from {} to {MAX}", 8 * LINE);
         let Size(size) = section.checked("size", Size(128 << 10), fine, &expected)?;
-        let holds = if writes {
-            Holds::Writes(cache(&mut section, chip.spec.geometry.pages_per_block)?)
+        let (holds, battery) = if writes {
+            let battery = section.or("battery", true)?;
+            let options = cache(&mut section, chip.spec.geometry.pages_per_block, battery)?;
+            (Holds::Writes(options), battery)
         } else {
             section.inapplicable(&CACHE_KEYS, "holds = \"writes\"")?;
-            Holds::Metadata
+            (Holds::Metadata, true)
         };
-        Ok((Some(Self { holds, size }), section.finish()?))
+        let described = Self {
+            holds,
+            size,
+            battery,
+        };
+        Ok((Some(described), section.finish()?))
     }
 
     /// Whether it is a write cache, and its choices.
@@ -95,7 +110,11 @@ impl NvramDescription {
     }
 }
 
-fn cache(section: &mut Section, block_pages: u32) -> Result<CacheOptions, DescriptionError> {
+fn cache(
+    section: &mut Section,
+    block_pages: u32,
+    battery: bool,
+) -> Result<CacheOptions, DescriptionError> {
     let policies = [
         ("lru", Policy::Lru),
         ("fab", Policy::Fab),
@@ -116,9 +135,15 @@ fn cache(section: &mut Section, block_pages: u32) -> Result<CacheOptions, Descri
             }
         }
     };
+    let flush_through = if battery {
+        section.or("flush-through", false)?
+    } else {
+        section.inapplicable(&["flush-through"], "battery = true")?;
+        true
+    };
     Ok(CacheOptions {
         policy,
-        flush_through: section.or("flush-through", false)?,
+        flush_through,
         ..CacheOptions::new(block_pages)
     })
 }
@@ -163,6 +188,7 @@ mod tests {
             expected
         );
         assert_eq!(cache("policy = \"fab\"").policy, CachePolicy::Fab);
+        assert!(cache("battery = false").flush_through);
         let metadata = take("holds = \"metadata\"\n[fs]\ntype = \"fat16\"")
             .unwrap()
             .unwrap();
@@ -170,7 +196,8 @@ mod tests {
             metadata,
             NvramDescription {
                 holds: Holds::Metadata,
-                size: 128 << 10
+                size: 128 << 10,
+                battery: true
             }
         );
     }
@@ -197,6 +224,10 @@ mod tests {
             (
                 "holds = \"writes\"\npadding = true",
                 "nvram.padding: has no effect, it needs policy = \"bplru\"",
+            ),
+            (
+                "holds = \"writes\"\nbattery = false\nflush-through = false",
+                "nvram.flush-through: has no effect, it needs battery = true",
             ),
             (
                 "policy = \"lru\"",

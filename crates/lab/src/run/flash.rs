@@ -3,7 +3,7 @@
 use super::chip_map::{Blocks, good};
 use super::meter::Meter;
 use super::snapshot::Snapshot;
-use crate::result::{ChipMap, Flash, FlashRow, MapCache, Merges, RunResult, Wear};
+use crate::result::{ChipMap, Flash, FlashRow, MapCache, Merges, RunResult, Wear, WriteCache};
 use nandlab_ftl::{Cause, Tally};
 use nandlab_nand::{Chip, ChipSpec};
 use nandlab_sim::Nanos;
@@ -81,6 +81,7 @@ fn flash(measured: &Measured, spec: &ChipSpec, wear: Wear, map: &ChipMap) -> Fla
             .then(|| lifetime(rated, good(spec.geometry.blocks, map), written, erases)),
         merges: merges(before.tally(), after.tally()),
         map_cache: map_cache(before.tally(), after.tally()),
+        write_cache: write_cache(before, after),
         causes,
         wear,
     }
@@ -114,6 +115,19 @@ fn map_cache(before: &Tally, after: &Tally) -> Option<MapCache> {
         hits: a.hits - b.hits,
         misses: a.misses - b.misses,
         write_backs: a.write_backs - b.write_backs,
+    })
+}
+
+/// Pages through the write cache between two looks.
+fn write_cache(before: &Snapshot, after: &Snapshot) -> Option<WriteCache> {
+    let a = after.write_cache()?;
+    let b = before.write_cache()?;
+    Some(WriteCache {
+        written: a.page_writes - b.page_writes,
+        absorbed: a.absorbed - b.absorbed,
+        written_back: a.written_back - b.written_back,
+        flushes: a.flushes - b.flushes,
+        flushes_below: a.flushes_below - b.flushes_below,
     })
 }
 

@@ -1,6 +1,7 @@
 //! The flash at one moment.
 
 use nandlab_ftl::Tally;
+use nandlab_ftl::write_cache::CacheCounts;
 use nandlab_mtd::Mtd as _;
 use nandlab_nand::{Chip, Counts};
 use nandlab_sim::Nanos;
@@ -10,6 +11,7 @@ use nandlab_stack::Device;
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     tally: Tally,
+    write_cache: Option<CacheCounts>,
     counts: Counts,
     die_busy: Vec<Nanos>,
     /// When everything issued will be done.
@@ -19,13 +21,17 @@ pub struct Snapshot {
 impl Snapshot {
     /// Looks at the flash below `device`.
     pub fn of(device: &dyn Device) -> Self {
-        Self::of_chip(device.medium(), *device.tally())
+        Self {
+            write_cache: device.write_cache(),
+            ..Self::of_chip(device.medium(), *device.tally())
+        }
     }
 
     /// Looks at a chip of which somebody else keeps the tally.
     pub fn of_chip(chip: &Chip, tally: Tally) -> Self {
         Self {
             tally,
+            write_cache: None,
             counts: chip.counts(),
             die_busy: chip.die_busy(),
             horizon: chip.issued().0,
@@ -35,6 +41,11 @@ impl Snapshot {
     /// Operations by cause so far.
     pub fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    /// Counts of the write cache so far. `None` without one.
+    pub fn write_cache(&self) -> Option<CacheCounts> {
+        self.write_cache
     }
 
     /// Operations on the chip so far.

@@ -212,6 +212,35 @@ fn a_request_longer_than_the_buffer_is_served_whole() {
 }
 
 #[test]
+fn the_write_cache_is_in_the_result_and_in_the_table_if_there_is_one() {
+    let text = format!(
+        "{SMALL}[workload]\npattern = \"random\"\nblock = 2048\nrequests = 2000\nflush-every = 20\n"
+    );
+    let none = outcome(&text);
+    let cached = |battery: bool| {
+        let size = "size = \"64 KiB\"";
+        outcome(&format!(
+            "{text}[nvram]\nholds = \"writes\"\n{size}\nbattery = {battery}\n"
+        ))
+    };
+    let safe = cached(true);
+    let volatile = cached(false);
+    let counts = |outcome: &Outcome| outcome.result.flash.write_cache.unwrap();
+    let flushes = counts(&volatile).flushes;
+    assert_eq!((counts(&safe).written, flushes > 50), (2000, true));
+    // Without a battery a flush of the host reaches the layer below.
+    assert!(counts(&volatile).flushes_below >= flushes);
+    assert!(counts(&safe).absorbed > counts(&volatile).absorbed);
+    assert_eq!(none.result.flash.write_cache, None);
+    let json = serde_json::to_string(&none.result.flash).unwrap();
+    assert!(!json.contains("write_cache"), "{json}");
+    let row = "write cache: written";
+    let shown =
+        |outcome: &Outcome| crate::table::compare(std::slice::from_ref(outcome)).contains(row);
+    assert_eq!((shown(&safe), shown(&none)), (true, false));
+}
+
+#[test]
 fn the_map_cache_is_in_the_result_and_in_the_table_if_there_is_one() {
     let text = format!(
         "{SMALL}[workload]\npattern = \"random\"\nblock = 2048\nrequests = 2000\nreads = 0.5\n"

@@ -99,6 +99,7 @@ fn ssd() -> RunResult {
             lifetime_bytes: Some(21_700_000_000_000),
             merges: Merges::default(),
             map_cache: None,
+            write_cache: None,
         },
         series: series.collect(),
         chip: map(
@@ -180,6 +181,7 @@ fn chip() -> RunResult {
                 ..Merges::default()
             },
             map_cache: None,
+            write_cache: None,
         },
         series: series.collect(),
         chip: map(
