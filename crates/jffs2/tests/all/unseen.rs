@@ -260,6 +260,30 @@ fn a_name_in_an_inode_that_is_no_directory_is_damage() {
     assert!(found.iter().any(lost), "{found:?}");
 }
 
+/// The name of a removed file, marked on NOR flash. A cut came before the marks of the file's
+/// nodes.
+#[test]
+fn an_inode_whose_name_is_marked_as_obsolete_is_no_damage() {
+    let (mut image, at) = with_name(b"file number 5");
+    let file = word(&image, at + 20);
+    // A node is gone elsewhere: only then does a check report inodes without a name.
+    let other = find(&image, 0xE002, |node| word(node, 12) != file);
+    image[other..other + 68].fill(0);
+    image[at + 3] &= !0x20;
+    let is_nameless = |image: &[u8]| {
+        let report = read_only(nor_of(image.to_vec(), BLOCK)).check().unwrap();
+        let mut findings = report.findings.iter();
+        findings.any(|finding| {
+            matches!(finding, Finding::Unreachable { ino, why: Unreached::Nameless, .. }
+                if *ino == file)
+        })
+    };
+    assert!(!is_nameless(&image));
+    // Without the node of the name, nothing says that the file was removed.
+    image[at..at + 53].fill(0);
+    assert!(is_nameless(&image));
+}
+
 #[test]
 fn a_name_longer_than_its_node_is_damage() {
     let (mut image, at) = with_name(b"null");
