@@ -5,6 +5,7 @@ use crate::common::{chip, memories};
 use nandlab_mtd::{Block, Fault, FaultInjector, Mtd as _};
 use nandlab_nand::Chip;
 use nandlab_sim::Schedule;
+use nandlab_testkit::media::Media;
 use nandlab_ubi::format::{FLAG_AUTORESIZE, VolumeKind};
 use nandlab_ubi::{Attached, LogOptions, Memory, Options, Superblock, Ubi, UbiError, VolumeSpec};
 
@@ -414,4 +415,32 @@ fn every_block_can_be_written() {
             assert_eq!(buf, [2; 1024]);
         }
     });
+}
+
+/// Hardly a block is free beside those that UBI keeps back. The work in the background ends all the
+/// same, and its maps are those that the digest knows.
+#[test]
+fn work_on_a_full_device_ends_with_each_memory() {
+    for (name, options) in memories() {
+        let options = Options {
+            wear_threshold: 2,
+            bad_per_1024: 0,
+            ..options
+        };
+        let mut ubi = Ubi::format(chip(0, 48), options).unwrap();
+        let lebs = ubi.info().available;
+        let id = ubi.create_volume(&dynamic("data", lebs)).unwrap();
+        for lnum in 0..lebs {
+            ubi.change(id, lnum, &[lnum as u8; 1024]).unwrap();
+        }
+        for round in 0..400 {
+            ubi.change(id, round % 3, &[round as u8; 1024]).unwrap();
+            let steps = (0..200).take_while(|_| ubi.work().unwrap()).count();
+            assert!(steps < 200, "{name}, round {round}");
+        }
+        assert!(ubi.info().moves > 0, "{name}");
+        let mut chip = ubi.detach().unwrap();
+        let kept = format!("full UBI, {name}");
+        Media::default().flash(&mut chip).assert(&kept);
+    }
 }
