@@ -238,7 +238,7 @@ fn keep_back(main: u32, per_sec: u32, percent: Option<f64>) -> Option<(u32, u32)
     ))
 }
 
-fn superblock(layout: &Layout, choices: &Format) -> Block {
+pub(crate) fn superblock(layout: &Layout, choices: &Format) -> Block {
     let mut block = zeros();
     let sb = &mut block[OFFSET..OFFSET + BYTES];
     let words = [

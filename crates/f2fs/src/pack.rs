@@ -357,6 +357,7 @@ fn checksum(block: &[u8]) -> Option<u32> {
 mod tests {
     use super::*;
     use crate::{F2fs, Format, Options, format};
+    use alloc::string::ToString;
     use nandlab_block::Ram;
 
     #[test]
@@ -380,5 +381,63 @@ mod tests {
         let found = Checkpoint::read_pack(&mut fs.disk, &layout, pack.second, None);
         let found = found.unwrap().unwrap();
         assert!(found.sit_map == pack.sit_map && found.nat_map == pack.nat_map);
+    }
+
+    /// A change of a head, the last values within its rule, the first beyond, and the field.
+    type Rule = (fn(&mut Checkpoint, u32), Vec<u32>, Vec<u32>, &'static str);
+
+    #[rustfmt::skip]
+    fn rules(layout: &Layout) -> Vec<Rule> {
+        let main = layout.segments_main;
+        let blocks = main * SEGMENT;
+        let nids = layout.nids();
+        vec![
+            (|c, v| c.flags |= v, vec![0], vec![flag::DISABLED, flag::RESIZE, flag::LARGE_NAT_BITMAP], "flags"),
+            (|c, v| c.sit_map.resize(v as usize, 0), vec![64], vec![63, 65], "bitmaps"),
+            (|c, v| c.nat_map.resize(v as usize, 0), vec![64], vec![63, 65], "bitmaps"),
+            (|c, v| c.logs[0].segment = v, vec![main - 1], vec![main], "segment of a log"),
+            (|c, v| c.logs[5].segment = v, vec![main - 1], vec![main], "segment of a log"),
+            (|c, v| c.logs[2].next = v as u16, vec![0, 512], vec![513], "segment of a log"),
+            (|c, v| c.logs[3].next = v as u16, vec![0, 512], vec![513], "segment of a log"),
+            (|c, v| c.start_sum = v, vec![1, 5], vec![0, 6], "first block of summaries"),
+            (|c, v| c.user_blocks = v.into(), vec![blocks], vec![blocks + 1], "reserved segments"),
+            (|c, v| c.reserved = v, vec![0, main - 1], vec![main], "reserved segments"),
+            (|c, v| c.valid_blocks = u64::from(v), vec![900], vec![901], "valid blocks"),
+            (|c, v| c.nodes = v, vec![7, nids], vec![6, nids + 1], "valid nodes"),
+            (|c, v| c.inodes = v, vec![0, 9], vec![10], "valid nodes"),
+        ]
+    }
+
+    #[test]
+    fn each_rule_of_a_head_holds_from_its_bound_on() {
+        let mut disk = Ram::new(512, 60 << 11);
+        format(&mut disk, &Format::default()).unwrap();
+        let fs = F2fs::mount(disk, Options::default()).unwrap();
+        let layout = &fs.layout;
+        let mut whole = fs.checkpoint.clone();
+        (whole.blocks, whole.user_blocks, whole.valid_blocks) = (6, 900, 9);
+        (whole.nodes, whole.inodes) = (9, 7);
+        for (number, (change, within, beyond, field)) in rules(layout).into_iter().enumerate() {
+            let parsed = |value: u32| {
+                let mut pack = whole.clone();
+                change(&mut pack, value);
+                let head = pack.encode(layout);
+                (Checkpoint::parse(&head, layout, 512), pack)
+            };
+            for value in within {
+                let (found, pack) = parsed(value);
+                let found = found.unwrap();
+                assert_eq!(
+                    (found.logs, found.nodes, found.inodes, found.start_sum),
+                    (pack.logs, pack.nodes, pack.inodes, pack.start_sum),
+                    "rule {number}: {value}"
+                );
+            }
+            for value in beyond {
+                let error = parsed(value).0.err().map(|error| error.to_string());
+                let error = error.unwrap_or_default();
+                assert!(error.contains(field), "rule {number}: {value}: {error}");
+            }
+        }
     }
 }

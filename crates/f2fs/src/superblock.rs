@@ -435,8 +435,135 @@ fn check_features(features: u32) -> Result<(), F2fsError> {
 
 #[cfg(test)]
 mod tests {
-    use crate::format::SEGMENT;
-    use crate::mkfs::test_layout;
+    use super::*;
+    use crate::Format;
+    use crate::mkfs::{superblock, test_layout};
+    use alloc::string::{String, ToString};
+
+    /// Parses the superblock of a layout; gives the error.
+    fn refused(layout: &Layout, device_blocks: u64) -> Option<String> {
+        let block = superblock(layout, &Format::default());
+        let parsed = Layout::parse(&block[OFFSET..], device_blocks);
+        parsed.err().map(|error| error.to_string())
+    }
+
+    /// The areas of a layout one behind the other, with main segments up to the end.
+    fn placed(mut layout: Layout) -> Layout {
+        layout.sit = layout.cp + 2 * SEGMENT;
+        layout.nat = layout.sit + layout.segments_sit * SEGMENT;
+        layout.ssa = layout.nat + layout.segments_nat * SEGMENT;
+        layout.main = layout.ssa + layout.segments_ssa * SEGMENT;
+        layout.segments_main = (layout.blocks as u32 - layout.main) / SEGMENT;
+        layout
+    }
+
+    /// A change of a layout, the last values within its rule, the first beyond, and the field.
+    type Rule = (
+        fn(&mut Layout, u32),
+        &'static [u32],
+        &'static [u32],
+        &'static str,
+    );
+
+    #[rustfmt::skip]
+    const RULES: &[Rule] = &[
+        (|l, v| l.sit = v, &[1536], &[1535, 1537], "segment information table"),
+        (|l, v| l.nat = v, &[2560], &[2559, 2561], "node address table"),
+        (|l, v| l.ssa = v, &[3584], &[3583, 3585], "segment summary area"),
+        (|l, v| l.main = v, &[4096], &[4095], "main area"),
+        (|l, v| l.main = v, &[4096], &[4097], "end of the main area"),
+        (|l, v| l.blocks = v.into(), &[16384, 16385], &[16383], "end of the main area"),
+        (|l, v| l.segments_main = v, &[6, 24], &[0, 5], "segments of the main area"),
+        (|l, v| l.segs_per_sec = v, &[1, 3, 24], &[5, 25], "segments of the main area"),
+        (|l, v| l.secs_per_zone = v, &[1, 24], &[0, 25], "sections of a zone"),
+        (|l, v| l.payload = v, &[0, 256], &[257], "blocks of bitmaps"),
+        (|l, v| l.features = v, &[0], &[1 << 15, 1 << 31], "feature"),
+    ];
+
+    #[test]
+    fn each_rule_of_a_superblock_holds_from_its_bound_on() {
+        for (number, (change, within, beyond, field)) in RULES.iter().enumerate() {
+            let judged = |value: u32| {
+                let mut layout = test_layout();
+                change(&mut layout, value);
+                refused(&layout, 16384)
+            };
+            for value in *within {
+                assert_eq!(judged(*value), None, "rule {number}: {value}");
+            }
+            for value in *beyond {
+                let error = judged(*value).unwrap_or_default();
+                assert!(error.contains(field), "rule {number}: {value}: {error}");
+            }
+        }
+        let error = refused(&test_layout(), 16383).unwrap_or_default();
+        assert!(error.contains("end of the main area"), "{error}");
+    }
+
+    #[test]
+    fn tables_come_in_pairs_and_have_space_for_all_segments() {
+        let tables = |sit, nat, ssa| {
+            let mut layout = test_layout();
+            (layout.segments_sit, layout.segments_nat) = (sit, nat);
+            layout.segments_ssa = ssa;
+            refused(&placed(layout), 16384).is_none()
+        };
+        let whole = [(2, 2, 1), (4, 2, 1), (2, 4, 1), (2, 2, 2)];
+        assert!(
+            whole
+                .into_iter()
+                .all(|(sit, nat, ssa)| tables(sit, nat, ssa))
+        );
+        let broken = [
+            (0, 2, 1),
+            (1, 2, 1),
+            (3, 2, 1),
+            (2, 0, 1),
+            (2, 1, 1),
+            (2, 3, 1),
+            (2, 2, 0),
+        ];
+        assert!(
+            !broken
+                .into_iter()
+                .any(|(sit, nat, ssa)| tables(sit, nat, ssa))
+        );
+        // 512 blocks of 55 segments; 512 segments to a segment of summaries.
+        let long = |main: u32, ssa: u32| {
+            let mut layout = test_layout();
+            (layout.blocks, layout.segments_ssa) = (u64::MAX, ssa);
+            let mut layout = placed(Layout {
+                blocks: 1 << 25,
+                ..layout
+            });
+            layout.segments_main = main;
+            refused(&layout, u64::MAX).is_none()
+        };
+        assert!(long(28_160, 55) && !long(28_161, 56));
+        assert!(long(27_648, 54) && !long(27_649, 54));
+    }
+
+    #[test]
+    fn a_volume_ends_before_the_greatest_block_number() {
+        let ends_at = |end: u32| {
+            let mut layout = test_layout();
+            (layout.segments_sit, layout.segments_ssa) = (570, 15_625);
+            let mut layout = placed(Layout {
+                blocks: 1 << 31,
+                ..layout
+            });
+            layout.blocks = u64::MAX;
+            layout.segments_main = 8_000_000;
+            layout.main = end - 8_000_000 * SEGMENT;
+            refused(&layout, u64::MAX).is_none()
+        };
+        assert!(ends_at(u32::MAX));
+        let mut layout = test_layout();
+        layout.cp = 1;
+        assert!(refused(&placed(layout.clone()), 16384).is_some());
+        layout.cp = 2;
+        assert_eq!(refused(&placed(layout), 16384), None);
+    }
 
     #[test]
     fn only_blocks_of_the_main_area_have_a_segment() {
