@@ -104,6 +104,8 @@ mod plan;
 mod recover;
 mod regions;
 mod repair;
+#[cfg(test)]
+mod rules;
 mod seal;
 mod store;
 mod strict;
