@@ -391,8 +391,9 @@ mod tests {
         let main = layout.segments_main;
         let blocks = main * SEGMENT;
         let nids = layout.nids();
+        let refused = vec![flag::DISABLED, flag::RESIZE, flag::LARGE_NAT_BITMAP];
         vec![
-            (|c, v| c.flags |= v, vec![0], vec![flag::DISABLED, flag::RESIZE, flag::LARGE_NAT_BITMAP], "flags"),
+            (|c, v| c.flags |= v, vec![0], refused, "flags"),
             (|c, v| c.sit_map.resize(v as usize, 0), vec![64], vec![63, 65], "bitmaps"),
             (|c, v| c.nat_map.resize(v as usize, 0), vec![64], vec![63, 65], "bitmaps"),
             (|c, v| c.logs[0].segment = v, vec![main - 1], vec![main], "segment of a log"),

@@ -452,15 +452,142 @@ mod tests {
             text,
             "boot sector, byte 13: sectors per cluster is 3, expected a power of two"
         );
-        let places: [(usize, u16); 6] = [(11, 1000), (14, 0), (16, 0), (17, 3), (21, 1), (22, 0)];
-        for (at, value) in places {
-            let mut wrong = boot();
-            put16(&mut wrong, at, value);
-            assert!(
-                matches!(Layout::parse(&wrong), Err(FatError::Boot { .. })),
-                "byte {at}"
-            );
+    }
+
+    /// A FAT32 volume of 70,000 clusters with a sector each.
+    fn wide() -> Vec<u8> {
+        let mut boot = vec![0; 512];
+        put16(&mut boot, 11, 512);
+        (boot[13], boot[16], boot[21]) = (1, 2, 0xF8);
+        put16(&mut boot, 14, 32);
+        put32(&mut boot, 36, 547);
+        put32(&mut boot, 32, 32 + 2 * 547 + 70_000);
+        put32(&mut boot, 44, 2);
+        boot
+    }
+
+    /// The field that is refused with a number of one to four bytes at a place.
+    fn refused(boot: &[u8], at: usize, len: usize, value: u32) -> Option<&'static str> {
+        let mut boot = boot.to_vec();
+        boot[at..at + len].copy_from_slice(&value.to_le_bytes()[..len]);
+        match Layout::parse(&boot) {
+            Ok(_) => None,
+            Err(FatError::Boot { field, .. }) => Some(field),
+            Err(error) => panic!("{error}"),
         }
+    }
+
+    /// Offset, bytes, values within the rule, values beyond, the field.
+    type Rule = (usize, usize, &'static [u32], &'static [u32], &'static str);
+
+    #[rustfmt::skip]
+    const RULES: &[Rule] = &[
+        (11, 2, &[512, 1024, 4096], &[0, 256, 1000, 8192], "bytes per sector"),
+        (13, 1, &[1, 128], &[0, 3], "sectors per cluster"),
+        (14, 2, &[1, 2], &[0], "reserved sectors"),
+        (16, 1, &[1, 255], &[0], "number of tables"),
+        (17, 2, &[16, 512], &[0, 15, 17], "root directory entries"),
+        (21, 1, &[0xF0, 0xF8, 0xFF], &[0, 0xEF, 0xF1, 0xF7], "media"),
+        (22, 2, &[1], &[0], "sectors per table"),
+        (32, 4, &[165], &[0, 161, 164], "sectors"),
+    ];
+
+    #[rustfmt::skip]
+    const WIDE_RULES: &[Rule] = &[
+        (17, 2, &[0], &[16], "root directory entries"),
+        (40, 2, &[0, 0x01, 0x80, 0x81], &[0x82, 0x8F], "active table"),
+        (42, 2, &[0], &[1], "version"),
+        (44, 4, &[2, 70_001], &[0, 1, 70_002], "root cluster"),
+    ];
+
+    #[test]
+    fn each_rule_of_a_boot_sector_holds_from_its_bound_on() {
+        for (boot, rules) in [(boot(), RULES), (wide(), WIDE_RULES)] {
+            for &(at, len, within, beyond, field) in rules {
+                for value in within {
+                    let found = refused(&boot, at, len, *value);
+                    assert_eq!(found, None, "byte {at}: {value}");
+                }
+                for value in beyond {
+                    let found = refused(&boot, at, len, *value);
+                    assert_eq!(found, Some(field), "byte {at}: {value}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_fields_of_fat32_say_where_its_parts_lie() {
+        let mut boot = wide();
+        put16(&mut boot, 40, 0x81);
+        put16(&mut boot, 48, 31);
+        put16(&mut boot, 50, 32);
+        put32(&mut boot, 67, 0x1234_5678);
+        let layout = Layout::parse(&boot).unwrap();
+        assert_eq!((layout.active, layout.volume_id), (Some(1), 0x1234_5678));
+        // Sector 32 is the first of a table.
+        assert_eq!((layout.info, layout.backup), (Some(31), None));
+        assert_eq!((layout.data_start, layout.clusters), (1126, 70_000));
+        assert_eq!((layout.cluster_bytes(), layout.state_offset()), (512, 65));
+        let is = [1, 2, 70_001, 70_002].map(|cluster| layout.is_cluster(cluster));
+        assert_eq!(is, [false, true, true, false]);
+        let found = [1125, 1126, 71_125, 71_126].map(|sector| layout.sector_cluster(sector));
+        assert_eq!(found, [None, Some(2), Some(70_001), None]);
+    }
+
+    #[test]
+    fn clusters_make_the_width_of_an_entry_and_entries_bound_the_clusters() {
+        let bits = |clusters: u32| {
+            let mut boot = boot();
+            boot[13] = 1;
+            put16(&mut boot, 22, 256);
+            put32(&mut boot, 32, 1 + 2 * 256 + 32 + clusters);
+            Layout::parse(&boot).map(|layout| (layout.bits, layout.clusters))
+        };
+        assert_eq!(bits(4084).unwrap(), (Bits::Fat12, 4084));
+        assert_eq!(bits(4085).unwrap(), (Bits::Fat16, 4085));
+        assert_eq!(bits(65_524).unwrap(), (Bits::Fat16, 65_524));
+        assert!(bits(65_525).is_err());
+        // A sector of entries: 341 of 12 bits, of which the first two have no cluster.
+        let mut small = boot();
+        put16(&mut small, 22, 1);
+        put32(&mut small, 32, 4 * 4000);
+        let layout = Layout::parse(&small).unwrap();
+        assert_eq!((layout.bits, layout.clusters), (Bits::Fat12, 339));
+    }
+
+    #[test]
+    fn a_slot_is_what_its_first_byte_and_its_mode_say() {
+        let kind = |name: &[u8; 11], mode: u8| {
+            let mut slot = [0; SLOT];
+            slot[..11].copy_from_slice(name);
+            slot[11] = mode;
+            slot_kind(&slot)
+        };
+        let name = b"NAME    TXT";
+        assert_eq!(kind(b"\0AME    TXT", 0x20), SlotKind::End);
+        assert_eq!(kind(b"\xE5AME    TXT", 0x20), SlotKind::Deleted);
+        assert_eq!(kind(name, 0x0F), SlotKind::LongName);
+        assert_eq!(kind(name, 0xCF), SlotKind::LongName);
+        assert_eq!(kind(name, 0x08), SlotKind::Label);
+        assert_eq!(kind(name, 0x1F), SlotKind::Label);
+        assert_eq!(kind(name, 0x20), SlotKind::Entry);
+        assert_eq!(kind(b".          ", 0x10), SlotKind::Dot);
+        assert_eq!(kind(b"..         ", 0x10), SlotKind::Dot);
+        for other in [
+            b"..X        ",
+            b".X         ",
+            b"...        ",
+            b".         X",
+        ] {
+            assert_eq!(kind(other, 0x10), SlotKind::Entry);
+        }
+        let mut slot = [0xFF; SLOT];
+        put_slot_start(&mut slot, Bits::Fat32, 0x0123_4567);
+        assert_eq!(slot_start(&slot, Bits::Fat32), 0x0123_4567);
+        assert_eq!(slot_start(&slot, Bits::Fat16), 0x4567);
+        put_slot_start(&mut slot, Bits::Fat16, 0x89AB);
+        assert_eq!(slot_start(&slot, Bits::Fat32), 0x0123_89AB);
     }
 
     #[test]

@@ -53,6 +53,8 @@ fn each_rule_of_a_superblock_holds_from_its_bound_on() {
     let main = 200 - 3 - 4 - 2 - 1;
     let main_bytes = main * u64::from(LEB);
     let leb = u64::from(LEB);
+    let buds = [3 * leb, main_bytes];
+    let no_buds = [3 * leb - 1, main_bytes + 1];
     // Offset, bytes, the last values within, the first values beyond, the field.
     #[rustfmt::skip]
     let rules: &[(usize, usize, &[u64], &[u64], &str)] = &[
@@ -65,7 +67,7 @@ fn each_rule_of_a_superblock_holds_from_its_bound_on() {
         (36, 4, &[leb], &[leb - 8, leb + 8], "the length of logical blocks"),
         (40, 4, &[11, 100], &[10, 101], "the number of logical blocks"),
         (44, 4, &[100, 201], &[99], "the number of logical blocks"),
-        (48, 8, &[3 * leb, main_bytes], &[3 * leb - 1, main_bytes + 1], "the length of the journal"),
+        (48, 8, &buds, &no_buds, "the length of the journal"),
         (56, 4, &[2], &[1], "the blocks of an area"),
         (56, 4, &[93], &[94], "the number of logical blocks"),
         (60, 4, &[2], &[1], "the blocks of an area"),
