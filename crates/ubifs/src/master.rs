@@ -223,3 +223,100 @@ fn by_turns(first: &[u8], second: &[u8], here: &Geometry) -> Result<Master> {
         (None, None) => refuse("the number of master nodes", 0, "1 or more"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::rules::{geometry, master};
+    use crate::format::{Group, RECOVERED};
+    use alloc::vec;
+
+    const STEP: usize = 2048;
+    /// The last place of a block.
+    const END: usize = 61;
+
+    /// A block with a node at each of the places, whose commit and sequence numbers tell them apart.
+    fn block(places: impl IntoIterator<Item = usize>, round: u64, flags: u32) -> Vec<u8> {
+        let mut bytes = vec![0xFF; 126_976];
+        for place in places {
+            let number = 100 * round + place as u64;
+            let node = Master {
+                commit: number,
+                flags,
+                ..master()
+            };
+            let node = node.draft().seal(number, Group::None);
+            bytes[place * STEP..place * STEP + 512].copy_from_slice(&node);
+        }
+        bytes
+    }
+
+    /// The same with a write that a cut has torn.
+    fn torn(mut bytes: Vec<u8>, place: usize) -> Vec<u8> {
+        bytes[place * STEP..place * STEP + 100].fill(0x11);
+        bytes
+    }
+
+    fn chosen(first: &[u8], second: &[u8]) -> Option<u64> {
+        by_turns(first, second, &geometry())
+            .ok()
+            .map(|node| node.commit)
+    }
+
+    #[test]
+    fn linux_accepts_two_blocks_as_one_write_after_the_other_leaves_them() {
+        let empty = || block([], 1, 0);
+        let upto = |place: usize| block(0..=place, 1, 0);
+        // The first block is written first, then the second one.
+        assert_eq!(chosen(&upto(5), &upto(5)), Some(105));
+        assert_eq!(chosen(&upto(6), &upto(5)), Some(106));
+        assert_eq!(chosen(&upto(7), &upto(5)), None);
+        assert_eq!(chosen(&upto(5), &upto(6)), None);
+        let other = block([5], 2, 0);
+        assert_eq!(
+            chosen(
+                &upto(5),
+                &[&upto(4)[..5 * STEP], &other[5 * STEP..]].concat()
+            ),
+            None
+        );
+        // A torn write is the last one.
+        assert_eq!(chosen(&torn(upto(5), 6), &upto(5)), Some(105));
+        assert_eq!(chosen(&torn(upto(6), 7), &upto(5)), None);
+        assert_eq!(chosen(&upto(6), &torn(upto(5), 6)), Some(106));
+        assert_eq!(chosen(&torn(torn(upto(5), 6), 7), &upto(5)), None);
+        // A full block begins anew.
+        let begun = || block([0], 2, 0);
+        assert_eq!(chosen(&begun(), &upto(END)), Some(200));
+        assert_eq!(chosen(&begun(), &upto(END - 1)), None);
+        assert_eq!(chosen(&torn(begun(), 1), &upto(END)), None);
+        assert_eq!(chosen(&block([0], 2, RECOVERED), &upto(9)), Some(200));
+        assert_eq!(chosen(&torn(block([0], 2, RECOVERED), 1), &upto(9)), None);
+        // An empty block is one that was about to begin anew.
+        assert_eq!(chosen(&begun(), &empty()), Some(200));
+        assert_eq!(chosen(&torn(begun(), 1), &empty()), None);
+        assert_eq!(chosen(&upto(1), &empty()), None);
+        assert_eq!(chosen(&empty(), &upto(END)), Some(161));
+        assert_eq!(chosen(&torn(empty(), 0), &upto(END)), Some(161));
+        assert_eq!(chosen(&empty(), &upto(END - 1)), None);
+        assert_eq!(chosen(&empty(), &empty()), None);
+    }
+
+    #[test]
+    fn a_torn_erase_of_a_full_block_leaves_the_other_one_in_charge() {
+        let chosen = |first: &[u8], second: &[u8]| {
+            let master = recover(first, second, &geometry());
+            master.ok().map(|node| node.commit)
+        };
+        let upto = |place: usize| block(0..=place, 1, 0);
+        let rest = |round| block(7..=END, round, 0);
+        assert_eq!(chosen(&rest(0), &upto(END)), Some(161));
+        assert_eq!(chosen(&rest(0), &upto(END - 1)), None);
+        // The rest is newer than the block that should count.
+        assert_eq!(chosen(&rest(2), &upto(END)), None);
+        assert_eq!(chosen(&block([0], 2, 0), &rest(1)), Some(200));
+        assert_eq!(chosen(&block([0, 1], 2, 0), &rest(1)), None);
+        assert_eq!(chosen(&block([0], 1, 0), &rest(1)), Some(161));
+        assert_eq!(chosen(&block([0], 1, 0), &block(7..END, 1, 0)), None);
+    }
+}

@@ -13,7 +13,7 @@ mod leaf;
 mod lpt;
 mod master;
 #[cfg(test)]
-mod rules;
+pub(crate) mod rules;
 mod sb;
 
 pub(crate) use draft::Draft;

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 const LEB: u32 = 126_976;
 const LEBS: u32 = 100;
 
-fn geometry() -> Geometry {
+pub(crate) fn geometry() -> Geometry {
     Geometry {
         min_io: 2048,
         leb: LEB,
@@ -117,7 +117,7 @@ fn a_superblock_knows_its_page_and_its_kind() {
     assert_eq!(Super::declared(&changed(20, 7, 1)), None);
 }
 
-fn master() -> Master {
+pub(crate) fn master() -> Master {
     Master {
         sqnum: 9,
         highest_inode: 70,
