@@ -1,7 +1,9 @@
 //! Each rule of a superblock and of a master node: the last value within it is accepted, and the
 //! first beyond it is refused by the name of its field.
 
-use super::{Branch, Draft, Geometry, KeyHash, Master, Place, Space, Super};
+use super::{
+    BIG_LPT, Branch, Draft, Geometry, KeyHash, LptShape, Ltab, Master, Place, Props, Space, Super,
+};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -21,8 +23,8 @@ pub(crate) fn geometry() -> Geometry {
     }
 }
 
-fn superblock() -> Vec<u8> {
-    let sb = Super {
+fn head() -> Super {
+    Super {
         geometry: geometry(),
         key_hash: KeyHash::R5,
         flags: 0,
@@ -32,8 +34,11 @@ fn superblock() -> Vec<u8> {
         reserved_bytes: 0,
         saved_lebs: 1,
         uuid: [7; 16],
-    };
-    sb.draft().summed()
+    }
+}
+
+fn superblock() -> Vec<u8> {
+    head().draft().summed()
 }
 
 /// The superblock with another word of one to eight bytes.
@@ -212,4 +217,92 @@ fn a_master_node_comes_back_from_its_bytes() {
     let bytes = master().draft().summed();
     let found = Master::parse(&bytes, master().sqnum);
     assert_eq!(found, master());
+}
+
+/// The shapes of both forms of the tree of properties.
+fn shapes() -> [LptShape; 2] {
+    let big = Super {
+        flags: BIG_LPT,
+        saved_lebs: 5,
+        ..head()
+    };
+    [LptShape::new(&head()), LptShape::new(&big)]
+}
+
+#[test]
+fn nodes_of_the_properties_have_the_lengths_of_linux() {
+    let [small, big] = shapes();
+    let lengths = |shape: &LptShape| {
+        let nodes = (shape.pnode_bytes(), shape.nnode_bytes());
+        (nodes, shape.ltab_bytes(), shape.saved_bytes())
+    };
+    // 16 bits of checksum and 4 of the type; 14 bits of space, 2 of a block, 17 of a place.
+    assert_eq!(lengths(&small), ((17, 12), 11, 0));
+    // Six bits of a number; five blocks of eight bits.
+    assert_eq!(lengths(&big), ((18, 13), 11, 8));
+    // 90 blocks now, 190 in the end.
+    assert_eq!((small.height, small.pnodes()), (3, 23));
+    assert_eq!([0, 1, 2, 3].map(|level| small.nodes(level)), [23, 6, 2, 1]);
+}
+
+#[test]
+fn each_rule_of_the_properties_holds_from_its_bound_on() {
+    for shape in shapes() {
+        let leaf = |free: u32, dirty: u32| {
+            let mut all = [Props::default(); 4];
+            all[3] = Props {
+                free,
+                dirty,
+                is_index: true,
+            };
+            let found = shape.parse_pnode(&shape.pnode(7, &all), 7);
+            found.is_ok_and(|found| found == all)
+        };
+        let within = [(0, 0), (0, LEB), (LEB, 0), (2048, LEB - 2048)];
+        assert!(within.into_iter().all(|(free, dirty)| leaf(free, dirty)));
+        let beyond = [(1024, 0), (LEB + 2048, 0), (2048, LEB - 2040)];
+        assert!(!beyond.into_iter().any(|(free, dirty)| leaf(free, dirty)));
+
+        let above = |place: Option<Place>| {
+            let all = [None, Some((7, 0)), place, None];
+            let found = shape.parse_nnode(&shape.nnode(9, &all), 9);
+            found.is_ok_and(|found| found == all)
+        };
+        assert!(above(None) && above(Some((8, LEB - 1))));
+        // The third block stands for an absent child, and has no place.
+        assert!(!above(Some((9, 1))) && !above(Some((10, 0))) && !above(Some((8, LEB))));
+
+        let table = |free: u32, dirty: u32| {
+            let all = [Ltab { free: 0, dirty: 0 }, Ltab { free, dirty }];
+            let found = shape.parse_ltab(&shape.ltab(&all));
+            found.is_ok_and(|found| found[..] == all)
+        };
+        assert!(table(LEB, 0) && table(2048, LEB - 2048) && table(0, LEB));
+        assert!(!table(1024, 0) && !table(LEB, 1) && !table(2048, LEB - 2047));
+        // A byte that changes is found.
+        let mut bytes = shape.pnode(7, &[Props::default(); 4]);
+        bytes[5] ^= 1;
+        assert!(shape.parse_pnode(&bytes, 7).is_err());
+        assert!(shape.parse_pnode(&shape.nnode(7, &[None; 4]), 7).is_err());
+    }
+}
+
+#[test]
+fn the_big_form_has_numbers_and_saved_blocks() {
+    let [small, big] = shapes();
+    let all = [Props::default(); 4];
+    let node = big.pnode(7, &all);
+    assert!(big.parse_pnode(&node, 7).is_ok() && big.parse_pnode(&node, 8).is_err());
+    // Numbers have six bits.
+    assert!(big.parse_pnode(&node, 7 + 64).is_ok());
+    assert!(small.parse_pnode(&small.pnode(7, &all), 8).is_ok());
+    let saved = |lnum: u32| {
+        let found = big.parse_saved(&big.saved([10, 11, 12, 13, lnum]));
+        found.is_ok_and(|found| found == [10, 11, 12, 13, lnum])
+    };
+    assert!(saved(10) && saved(199) && !saved(9) && !saved(200));
+    // `calc_nnode_num_from_parent` in Linux's fs/ubifs/lpt.c.
+    let children = |parent, level| [0, 1, 2, 3].map(|at| big.nnode_number(parent, level, at));
+    assert_eq!(children(1, 3), [4, 5, 6, 7]);
+    assert_eq!(children(5, 2), [17, 21, 25, 29]);
 }
