@@ -418,4 +418,70 @@ mod tests {
         assert_eq!(fastmap_bytes(1024, 126_976), 126_976);
         assert_eq!(fastmap_bytes(8192, 15_360), 15_360 * 7);
     }
+
+    /// A change of a word, the checksum included, and the field that is refused.
+    fn refused(at: usize, value: u32) -> Option<&'static str> {
+        let mut bytes = example().encode(&[(7, 70)], 8192).unwrap();
+        put(&mut bytes, at, &value.to_be_bytes());
+        put(&mut bytes, 8, &[0; 4]);
+        let sum = crc_of(&[&bytes]);
+        put(&mut bytes, 8, &sum.to_be_bytes());
+        Fastmap::parse(&bytes).err().map(|error| error.field)
+    }
+
+    #[test]
+    fn each_rule_of_a_fastmap_holds_from_its_bound_on() {
+        let pool = SUPER_BYTES + HEADER;
+        let volume = pool + 2 * POOL + 5 * 8;
+        #[rustfmt::skip]
+        let rules = [
+            (0, SUPER_MAGIC, SUPER_MAGIC + 1, "fastmap magic"),
+            (4, 1 << 24, 2 << 24, "fastmap version"),
+            (12, 1, 0, "fastmap blocks"),
+            (12, 32, 33, "fastmap blocks"),
+            (SUPER_BYTES, HEADER_MAGIC, 0, "header magic"),
+            (pool, POOL_MAGIC, 0, "pool magic"),
+            (pool + 4, 256 << 16, 257 << 16, "pool size"),
+            (pool + 4, 256, 257, "largest pool size"),
+            (pool + POOL, POOL_MAGIC, 0, "pool magic"),
+            (volume, VOLUME_MAGIC, 0, "volume magic"),
+            (volume + 8, 3 << 24, 2 << 24, "volume type"),
+            (volume + 8, 4 << 24, 5 << 24, "volume type"),
+            (volume + 32, EBA_MAGIC, 0, "map magic"),
+            (volume + 36, 3, 4, "volume magic"),
+        ];
+        for (at, within, beyond, field) in rules {
+            assert_eq!(refused(at, within), None, "byte {at}");
+            assert_eq!(refused(at, beyond), Some(field), "byte {at}");
+        }
+        let entry = |word: u32| mapped(&word.to_be_bytes());
+        assert_eq!(
+            (entry(0x7FFF_FFFF), entry(0x8000_0000)),
+            (Some(0x7FFF_FFFF), None)
+        );
+        // The super block alone has 312 bytes, with 32 blocks and their counters.
+        let mut head = vec![0; SUPER_BYTES];
+        let blocks: Vec<(u32, u32)> = (0..32).map(|i| (i, 100 + i)).collect();
+        let all = SuperBlock {
+            blocks,
+            data_crc: 0,
+        };
+        all.encode(&mut head);
+        assert_eq!(SuperBlock::parse(&head), Ok(all));
+        assert!(SuperBlock::parse(&head[..SUPER_BYTES - 1]).is_err());
+    }
+
+    #[test]
+    fn a_fastmap_takes_another_block_with_its_first_byte_too_many() {
+        // 312 + 32 + 2 * 1048 + 8 + 128 * 32 bytes, and 12 for each block.
+        let fixed = 6544;
+        assert_eq!(
+            fastmap_bytes(1000, fixed + 12_000),
+            u64::from(fixed) + 12_000
+        );
+        assert_eq!(
+            fastmap_bytes(1001, fixed + 12_000),
+            2 * (u64::from(fixed) + 12_000)
+        );
+    }
 }

@@ -421,4 +421,130 @@ mod tests {
             assert!(refused(bad), "{bad:?}");
         }
     }
+
+    #[test]
+    fn the_last_values_within_the_rules_are_accepted() {
+        let whole = VidHeader {
+            kind: VolumeKind::Static,
+            used_ebs: 1,
+            data_size: LEB,
+            ..VidHeader::default()
+        };
+        let dynamic = VidHeader::default();
+        let pad = LEB / 2 - 1;
+        let most = i32::MAX as u32;
+        let within = [
+            VidHeader {
+                data_size: 1,
+                ..whole
+            },
+            VidHeader {
+                data_pad: pad,
+                ..whole
+            },
+            VidHeader {
+                used_ebs: most,
+                lnum: most - 1,
+                ..whole
+            },
+            VidHeader {
+                used_ebs: 9,
+                data_pad: pad,
+                data_size: LEB - pad,
+                ..whole
+            },
+            VidHeader {
+                volume: 127,
+                ..whole
+            },
+            VidHeader {
+                volume: LAYOUT_VOLUME,
+                compat: 5,
+                ..whole
+            },
+            VidHeader {
+                lnum: most,
+                ..dynamic
+            },
+            VidHeader {
+                copy: true,
+                data_size: 1,
+                data_crc: 7,
+                ..dynamic
+            },
+            VidHeader {
+                copy: true,
+                data_size: LEB,
+                ..dynamic
+            },
+        ];
+        for vid in within {
+            assert_eq!(VidHeader::parse(&vid.encode(), LEB), Parsed::Good(vid));
+        }
+        let beyond = [
+            VidHeader {
+                data_size: 0,
+                ..whole
+            },
+            VidHeader {
+                used_ebs: most + 1,
+                lnum: 0,
+                ..whole
+            },
+            VidHeader {
+                used_ebs: 9,
+                data_pad: pad,
+                data_size: LEB - pad - 1,
+                ..whole
+            },
+            VidHeader {
+                volume: LAYOUT_VOLUME - 1,
+                compat: 5,
+                ..whole
+            },
+            VidHeader {
+                lnum: most + 1,
+                ..dynamic
+            },
+            VidHeader {
+                copy: true,
+                data_size: LEB + 1,
+                ..dynamic
+            },
+            VidHeader {
+                data_crc: 1,
+                ..dynamic
+            },
+        ];
+        for vid in beyond {
+            let parsed = VidHeader::parse(&vid.encode(), LEB);
+            assert!(matches!(parsed, Parsed::Refused(_)), "{vid:?}");
+        }
+    }
+
+    #[test]
+    fn an_erase_counter_has_31_bits_and_bytes_of_a_header_have_their_values() {
+        let with = |magic, at: usize, value: u8| {
+            sealed(magic, |bytes| {
+                bytes[5] = 1;
+                bytes[at] = value;
+            })
+        };
+        let counter = |top: u8| EcHeader::parse(&with(EC_MAGIC, 12, top));
+        let ec = 0x7F00_0000;
+        let good = EcHeader {
+            ec,
+            ..EcHeader::default()
+        };
+        assert_eq!(counter(0x7F), Parsed::Good(good));
+        assert!(matches!(counter(0x80), Parsed::Refused(_)));
+        let byte = |at, value| VidHeader::parse(&with(VID_MAGIC, at, value), LEB);
+        assert!(matches!(byte(5, 1), Parsed::Good(_)));
+        for (at, value) in [(4, 2), (5, 0), (5, 3), (6, 2)] {
+            assert!(
+                matches!(byte(at, value), Parsed::Refused(_)),
+                "byte {at}: {value}"
+            );
+        }
+    }
 }

@@ -258,4 +258,50 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn each_rule_of_a_record_holds_from_its_bound_on() {
+        let parsed = |record: Record| {
+            let records = [Some(record)];
+            parse_table(&encode_table(&records), &LIMITS).is_ok_and(|found| found == records)
+        };
+        let leb = LIMITS.leb_bytes;
+        let reserved = |reserved| {
+            parsed(Record {
+                reserved,
+                ..record("a")
+            })
+        };
+        assert!(reserved(1) && reserved(100) && !reserved(101));
+        let aligned = |alignment| {
+            let data_pad = leb % alignment;
+            parsed(Record {
+                alignment,
+                data_pad,
+                ..record("a")
+            })
+        };
+        assert!(aligned(1) && aligned(2048) && aligned(leb));
+        assert!(!aligned(2) && !aligned(2049) && !aligned(leb + 2048));
+        // Bytes that no record of ours has.
+        let byte = |at: usize, value: u8| {
+            let mut bytes = encode_table(&[Some(record("ab"))]);
+            bytes[at] = value;
+            let sum = crc(&bytes[..CRC_AT]);
+            put(&mut bytes, CRC_AT, &sum.to_be_bytes());
+            parse_table(&bytes, &LIMITS).map_err(|error| error.offset)
+        };
+        assert!(byte(12, 1).is_ok() && byte(12, 2).is_ok() && byte(13, 1).is_ok());
+        assert_eq!(
+            (byte(12, 0), byte(12, 3), byte(13, 2)),
+            (Err(12), Err(12), Err(13))
+        );
+        // The name has two bytes, and a zero behind it.
+        assert_eq!((byte(15, 1), byte(15, 3)), (Err(16), Err(16)));
+        assert_eq!(
+            (byte(15, 0), byte(15, 128), byte(14, 1)),
+            (Err(14), Err(14), Err(14))
+        );
+        assert_eq!((byte(17, 0), byte(17, 0xFF)), (Err(16), Err(17)));
+    }
 }
