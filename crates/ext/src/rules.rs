@@ -1,5 +1,5 @@
-//! Each rule of a superblock: the last value within it is accepted, and the first beyond it is
-//! refused by the name of its field. Also where groups keep their copies and descriptors.
+//! Each rule of a superblock takes the last value within it, and refuses the first value beyond by
+//! the name of the field. Also where groups keep their copies and descriptors.
 
 use crate::ExtError;
 use crate::format::{Layout, MAGIC, compat, incompat, put16, put32, ro_compat, sb};
@@ -35,7 +35,7 @@ fn with(words: &[(usize, u32)]) -> Result<Layout, ExtError> {
     Layout::parse(&bytes)
 }
 
-/// The field that is refused.
+/// The field that the parser refuses.
 fn refused(bytes: &[u8]) -> Option<&'static str> {
     match Layout::parse(bytes).err()? {
         ExtError::Super { field, .. } | ExtError::Unsupported { field, .. } => Some(field),

@@ -466,7 +466,7 @@ mod tests {
         boot
     }
 
-    /// The field that is refused with a number of one to four bytes at a place.
+    /// The field that the parser refuses with a number of one to four bytes at a place.
     fn refused(boot: &[u8], at: usize, len: usize, value: u32) -> Option<&'static str> {
         let mut boot = boot.to_vec();
         boot[at..at + len].copy_from_slice(&value.to_le_bytes()[..len]);

@@ -107,8 +107,8 @@ impl<M: Mtd> PageFtl<M> {
             if budget == 0 {
                 break;
             }
-            // It stays listed until it is written: its slot may need collection, which must write
-            // it before a block goes.
+            // The list keeps it until then: its slot may need collection, which must write it
+            // before a block goes.
             self.write_map(index)?;
             budget -= 1;
         }

@@ -419,7 +419,7 @@ mod tests {
         assert_eq!(fastmap_bytes(8192, 15_360), 15_360 * 7);
     }
 
-    /// A change of a word, the checksum included, and the field that is refused.
+    /// The field that the parser refuses with another word and the right checksum.
     fn refused(at: usize, value: u32) -> Option<&'static str> {
         let mut bytes = example().encode(&[(7, 70)], 8192).unwrap();
         put(&mut bytes, at, &value.to_be_bytes());

@@ -1,5 +1,5 @@
-//! Each rule of a superblock and of a master node: the last value within it is accepted, and the
-//! first beyond it is refused by the name of its field.
+//! Each rule of a superblock, a master node and the properties takes the last value within it. It
+//! refuses the first value beyond by the name of the field.
 
 use super::{
     BIG_LPT, Branch, Draft, Geometry, KeyHash, LptShape, Ltab, Master, Place, Props, Space, Super,
@@ -279,7 +279,7 @@ fn each_rule_of_the_properties_holds_from_its_bound_on() {
         };
         assert!(table(LEB, 0) && table(2048, LEB - 2048) && table(0, LEB));
         assert!(!table(1024, 0) && !table(LEB, 1) && !table(2048, LEB - 2047));
-        // A byte that changes is found.
+        // The checksum covers every byte.
         let mut bytes = shape.pnode(7, &[Props::default(); 4]);
         bytes[5] ^= 1;
         assert!(shape.parse_pnode(&bytes, 7).is_err());
