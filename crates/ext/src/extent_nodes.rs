@@ -251,3 +251,157 @@ pub(crate) fn put_index(root: &mut [u8; ROOT_BYTES], leaf: u32) {
     put_header(root, 1, 1);
     put_entry(root, 0, &index_entry(0, leaf));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn written(logical: u32, count: u32, start: u32) -> Extent {
+        Extent {
+            logical,
+            count,
+            written: true,
+            start,
+        }
+    }
+
+    /// Whether a node with another half word makes sense to a parent that expects `depth`.
+    fn refused(bytes: &[u8], (at, value): (usize, u16), depth: Option<u16>) -> Option<u32> {
+        let mut bytes = bytes.to_vec();
+        put16(&mut bytes, at, value);
+        judge(&bytes, depth).err().map(|wrong| wrong.0)
+    }
+
+    #[test]
+    fn each_rule_of_a_header_holds_from_its_bound_on() {
+        // A block of 1 KiB has space for 84 entries.
+        let mut leaf = vec![0; 1024];
+        put_leaf(&mut leaf, &[written(0, 1, 50)]);
+        let node = judge(&leaf, Some(0)).ok().unwrap();
+        assert_eq!((node.entries(), node.max(), node.depth()), (1, 84, 0));
+        let at = |at, value| refused(&leaf, (at, value), Some(0));
+        assert_eq!((at(0, MAGIC), at(0, MAGIC + 1)), (None, Some(0)));
+        assert_eq!((at(4, 1), at(4, 0), at(4, 85)), (None, Some(4), Some(4)));
+        assert_eq!((at(2, 84), at(2, 85), at(2, 0)), (None, Some(2), Some(2)));
+        assert_eq!((at(6, 0), at(6, 1)), (None, Some(6)));
+        // A root has at most five levels below it, and may be empty at the bottom.
+        let root = |at, value| refused(&leaf, (at, value), None);
+        assert_eq!((root(6, 5), root(6, 6), root(2, 0)), (None, Some(6), None));
+        let mut index = vec![0; 1024];
+        put_header(&mut index, 0, 1);
+        assert_eq!(judge(&index, None).err().map(|wrong| wrong.0), Some(2));
+        let empty: Vec<u8> = empty_root()
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
+        let root = judge(&empty, None).ok().unwrap();
+        assert_eq!((root.entries(), root.max(), root.depth()), (0, 4, 0));
+    }
+
+    #[test]
+    fn extents_come_back_written_or_not() {
+        let mut leaf = vec![0; 1024];
+        let longest = written(7, WRITTEN_MAX, 9);
+        let unwritten = Extent {
+            written: false,
+            ..written(u32::MAX, WRITTEN_MAX - 1, 3)
+        };
+        assert!(put_leaf(&mut leaf, &[longest, unwritten]));
+        let node = Node(&leaf);
+        assert_eq!((node.extent(0), node.extent(1)), (longest, unwritten));
+        assert_eq!(unwritten.end(), u64::from(u32::MAX) + 32_767);
+        // Blocks of more than 32 bits lie beyond every volume.
+        put16(&mut leaf, HEADER + 6, 1);
+        assert_eq!(Node(&leaf).extent(0).start, u32::MAX);
+        put_entry(&mut leaf, 1, &index_entry(5, 77));
+        assert_eq!((Node(&leaf).key(1), Node(&leaf).child(1)), (5, 77));
+        put16(&mut leaf, HEADER + ENTRY + 8, 1);
+        assert_eq!(Node(&leaf).child(1), u32::MAX);
+        let all: Vec<Extent> = (0..84).map(|at| written(at, 1, 2 * at)).collect();
+        assert!(put_leaf(&mut leaf, &all) && !put_leaf(&mut leaf[..1019], &all));
+    }
+
+    #[test]
+    fn extents_join_up_to_the_longest() {
+        let joins = |count: u32, next: u32, is_written: bool| {
+            let first = Extent {
+                written: is_written,
+                ..written(10, count, 100)
+            };
+            let next = Extent {
+                count: next,
+                ..first.behind(0)
+            };
+            let next = Extent {
+                logical: 10 + count,
+                start: 100 + count,
+                ..next
+            };
+            first.joins(&next)
+        };
+        assert!(joins(32_767, 1, true) && !joins(32_767, 2, true));
+        assert!(joins(32_766, 1, false) && !joins(32_766, 2, false));
+        let first = written(10, 5, 100);
+        assert!(!first.joins(&written(16, 5, 105)) && !first.joins(&written(15, 5, 106)));
+        assert!(!first.joins(&Extent {
+            written: false,
+            ..written(15, 5, 105)
+        }));
+        assert!(!written(10, 5, u32::MAX).joins(&written(15, 5, 4)));
+        assert_eq!(first.behind(2), written(12, 3, 102));
+        let covers = [9, 10, 14, 15].map(|index| first.covers(index));
+        assert_eq!(covers, [false, true, true, false]);
+    }
+
+    #[test]
+    fn a_search_finds_the_last_key_that_is_not_behind() {
+        let mut leaf = vec![0; 1024];
+        put_leaf(
+            &mut leaf,
+            &[10, 20, 30].map(|logical| written(logical, 5, 1)),
+        );
+        let before = [9, 10, 19, 20, 30, u32::MAX].map(|index| Node(&leaf).before(index));
+        assert_eq!(before, [0, 1, 1, 2, 3, 3]);
+        let ways = [0, 10, 25, 99].map(|index| Node(&leaf).way(index));
+        assert_eq!(ways, [0, 0, 1, 2]);
+    }
+
+    #[test]
+    fn entries_move_aside_and_close_up() {
+        let mut leaf = vec![0; 1024];
+        put_leaf(&mut leaf, &[written(1, 1, 11), written(3, 1, 13)]);
+        insert_at(&mut leaf, 1, &written(2, 1, 12).bytes());
+        insert_at(&mut leaf, 3, &written(4, 1, 14).bytes());
+        let keys = |leaf: &[u8]| {
+            let node = Node(leaf);
+            (0..node.entries())
+                .map(|at| node.key(at))
+                .collect::<Vec<u32>>()
+        };
+        assert_eq!(keys(&leaf), [1, 2, 3, 4]);
+        remove_at(&mut leaf, 0);
+        remove_at(&mut leaf, 2);
+        assert_eq!(keys(&leaf), [2, 3]);
+        // Nothing stays behind the last entry.
+        assert!(leaf[HEADER + 2 * ENTRY..].iter().all(|byte| *byte == 0));
+        assert_eq!(Node(&leaf).extent(1), written(3, 1, 13));
+    }
+
+    #[test]
+    fn runs_become_as_few_extents_as_can_be() {
+        let runs = [(100, 2), (102, 3), (7, 70_000)];
+        let expected = [
+            written(0, 5, 100),
+            written(5, 32_768, 7),
+            written(32_773, 32_768, 32_775),
+            written(65_541, 4464, 65_543),
+        ];
+        assert_eq!(of_runs(&runs), expected);
+        let mut root = [0xFF; ROOT_BYTES];
+        put_index(&mut root, 55);
+        let node = judge(&root, None).ok().unwrap();
+        assert_eq!((node.depth(), node.entries(), node.max()), (1, 1, 4));
+        assert_eq!((node.key(0), node.child(0)), (0, 55));
+    }
+}
