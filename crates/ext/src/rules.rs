@@ -165,6 +165,22 @@ fn blocks_and_inodes_lie_in_their_groups() {
     assert_eq!(journal, [true, false, true, true, false]);
 }
 
+#[test]
+fn flags_of_inodes_are_foreign_without_their_feature() {
+    let foreign = |features: u32| with(&[(sb::INCOMPAT, features)]).unwrap().foreign_flags();
+    // `EXT4_EA_INODE_FL`, `EXT4_EXTENTS_FL`, `EXT4_INLINE_DATA_FL`; encryption is always foreign.
+    let features = [
+        (incompat::EA_INODE, 0x0020_0000),
+        (incompat::EXTENTS, 0x0008_0000),
+        (incompat::INLINE_DATA, 0x1000_0000),
+    ];
+    let all = 0x1028_0800;
+    assert_eq!(foreign(0), all);
+    for (feature, flag) in features {
+        assert_eq!(foreign(feature), all & !flag);
+    }
+}
+
 /// A hundred groups with 32 descriptors in a block.
 fn groups(features: &[(usize, u32)]) -> Layout {
     let mut fields = vec![(sb::BLOCKS, 819_201), (sb::INODES, 204_800)];

@@ -3,7 +3,7 @@
 
 use crate::common;
 use crate::common::{assert_clean, made_by_mke2fs, ram};
-use nandlab_block::{BlockDevice, Ram, Record, WriteLog};
+use nandlab_block::{BlockDevice, Lba, Ram, Record, WriteLog};
 use nandlab_ext::{Checkpoint, Ext, Format, Mode, Options, Region, format};
 use nandlab_vfs::model::{Model, Rules};
 use nandlab_vfs::{FileSystem, Ino, Rename, SetAttr, Sync, Time};
@@ -279,6 +279,33 @@ fn an_fdatasync_of_a_directory_makes_its_names_durable_in_every_mode() {
             ["gone", "moved", "new"].map(|name| ext.lookup(Ino::ROOT, name.as_bytes()).is_ok());
         assert_eq!(found, [false, false, true], "{options:?}");
     }
+}
+
+/// As Linux does: another system may have written the volume since, without its journal.
+#[test]
+fn a_log_is_dropped_where_the_superblock_asks_for_no_recovery() {
+    let has_file = |asks: bool| {
+        let mut disk = ext3(16 * 1024, 1024);
+        let options = Options {
+            mode: Mode::Journal,
+            ..Options::default()
+        };
+        let mut ext = Ext::mount(&mut disk, options).unwrap();
+        let file = common::put(&mut ext, Ino::ROOT, "file", b"contents");
+        ext.fsync(file, Sync::All).unwrap();
+        drop(ext);
+        if !asks {
+            // `needs_recovery` in the incompatible features.
+            let mut sector = [0; 512];
+            disk.read(Lba(2), &mut sector).unwrap();
+            assert_eq!(sector[96] & 4, 4);
+            sector[96] &= !4;
+            disk.write(Lba(2), &sector).unwrap();
+        }
+        let mut ext = Ext::mount(&mut disk, options).unwrap();
+        ext.lookup(Ino::ROOT, b"file").is_ok()
+    };
+    assert!(has_file(true) && !has_file(false));
 }
 
 /// The disk after the first `count` changes of a log.
