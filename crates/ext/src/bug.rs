@@ -17,4 +17,10 @@ pub enum SeededBug {
     NamesUnordered,
     /// An fsync writes the contents only.
     FsyncContents,
+    /// A replay commits after each fast commit.
+    ReplayDivided,
+    /// A replay goes on behind the last fast commit that is whole.
+    FastTailIgnored,
+    /// A replay may put new metadata into blocks that a later tag adds.
+    FastBlocksReused,
 }

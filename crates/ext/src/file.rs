@@ -240,7 +240,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// The volume says that it has files of 2 GiB or more.
-    fn note_large(&mut self, size: u64) -> Result<(), ExtError> {
+    pub(crate) fn note_large(&mut self, size: u64) -> Result<(), ExtError> {
         if size > SMALL_MAX && self.store.layout.ro_compat & ro_compat::LARGE_FILE == 0 {
             self.store.layout.ro_compat |= ro_compat::LARGE_FILE;
             let features = self.store.layout.ro_compat;

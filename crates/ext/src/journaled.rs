@@ -68,7 +68,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// Blocks that the next transaction has by now.
-    fn credits(&self) -> u32 {
+    pub(crate) fn credits(&self) -> u32 {
         (self.store.cache.dirty_metadata() + self.store.revoked.len()) as u32
     }
 

@@ -78,7 +78,7 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Contents of a directory changed now: its names, so that an fdatasync of it must bring them
     /// to the medium.
-    fn touch_dir(&mut self, dir: u32, links: i32) -> Result<(), ExtError> {
+    pub(crate) fn touch_dir(&mut self, dir: u32, links: i32) -> Result<(), ExtError> {
         let mut inode = self.inode(dir)?;
         inode.touch(self.store.now);
         // One link means more than the field counts.
@@ -193,7 +193,12 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// The contents of a new directory: itself and its parent.
-    fn fill_dir(&mut self, number: u32, inode: &mut Inode, parent: u32) -> Result<(), ExtError> {
+    pub(crate) fn fill_dir(
+        &mut self,
+        number: u32,
+        inode: &mut Inode,
+        parent: u32,
+    ) -> Result<(), ExtError> {
         let kind = if self.types() {
             FileType::Directory.number()
         } else {

@@ -60,6 +60,7 @@ pub(crate) fn recover<D: BlockDevice>(device: D, options: Options) -> Result<Dis
         },
     };
     let journal = Journal::load(probe.into_device(), map, layout.block, choices)?;
+    let journal = crate::replay::replay(journal, &layout, options)?;
     let error = journal.error();
     let disk = if journaled {
         check_size(&journal)?;

@@ -21,4 +21,8 @@ pub enum SeededBug {
     EscapeForgotten,
     /// Recovery brings home the oldest version of a block.
     OldestWins,
+    /// Recovery empties a log with fast commits before they are replayed.
+    FastLogClosed,
+    /// Recovery ignores the transaction number of fast commits.
+    StaleFastCounts,
 }

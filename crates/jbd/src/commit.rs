@@ -117,6 +117,7 @@ impl<D: BlockDevice> Journal<D> {
             self.next = running.tid;
             return;
         }
+        self.fast = None;
         self.committing = Some(Committing {
             tid: running.tid,
             started: running.started,

@@ -18,6 +18,7 @@ use alloc::{
     vec,
     vec::Vec,
 };
+use core::ops::Range;
 use nandlab_block::{BlockDevice, BlockError, Lru};
 use nandlab_sim::{Nanos, with_defaults};
 
@@ -125,6 +126,8 @@ pub struct Journal<D> {
     pub(crate) tally: Tally,
     /// One block, for what is put together.
     pub(crate) scratch: Vec<u8>,
+    /// Blocks of fast commits that the next transaction replaces.
+    pub(crate) fast: Option<(Range<u32>, Tid)>,
     recovery: Recovery,
 }
 
@@ -173,7 +176,13 @@ impl<D: BlockDevice> Journal<D> {
             });
         }
         let recovery = recover(&mut blocks, &mut sb, &options)?;
-        let next = sb.sequence().next();
+        let (ring, next) = match recovery.fast {
+            // The transaction that replaces the fast commits has their number.
+            true => (ring.with_head(sb.start().max(sb.first())), sb.sequence()),
+            false => (ring, sb.sequence().next()),
+        };
+        let fast = sb.fast_area().filter(|_| recovery.fast);
+        let fast = fast.map(|area| (area, next));
         let sb_changed = sb.choose(options.checksums, options.wide);
         let scratch = vec![0; block_size as usize];
         let finished = VecDeque::new();
@@ -202,6 +211,7 @@ impl<D: BlockDevice> Journal<D> {
             aborted,
             tally,
             scratch,
+            fast,
             recovery,
         })
     }
@@ -227,10 +237,35 @@ impl<D: BlockDevice> Journal<D> {
     }
 
     /// The most credits that one transaction, and so one handle, may have: a quarter of the
-    /// journal.
+    /// journal. The transaction that replaces fast commits must not be divided. It has the empty
+    /// log for itself, and may have most of it.
     pub fn credits_max(&self) -> u32 {
+        if self.fast.is_some() {
+            return self.ring.blocks() / 4 * 3;
+        }
         // The log of a strange journal may begin anywhere in it.
         (self.sb.blocks() / 4).min(self.ring.blocks() / 2)
+    }
+
+    /// Fast commits that recovery found behind the log, if no transaction has replaced them yet:
+    /// their blocks of the journal and their transaction. The file system replays them and commits
+    /// its changes as one transaction. That has the same number and makes them void, so the replay
+    /// is atomic.
+    pub fn fast_commits(&self) -> Option<(Range<u32>, Tid)> {
+        self.fast.clone()
+    }
+
+    /// Reads a block of the journal into `data`, which is one block long. Returns its place on the
+    /// device.
+    pub fn read_log(&mut self, log: u32, data: &mut [u8]) -> Result<u64, JournalError> {
+        let blocks = self.blocks.map().blocks();
+        if log >= blocks {
+            let (block, blocks) = (log.into(), blocks.into());
+            return Err(JournalError::Block { block, blocks });
+        }
+        self.check_length(data)?;
+        self.blocks.read_log(log, data)?;
+        Ok(self.blocks.map().home(log))
     }
 
     /// The device, for what the journal has no part in: plain data, the file system's own
