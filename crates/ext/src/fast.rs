@@ -3,13 +3,13 @@
 //! *Promises.* A fast commit counts only if its tail has the checksum of all its tags and the
 //! number of the transaction that the log lacks, and if all before it count. So a cut within one
 //! ends the list. A tag that makes no sense in a fast commit that counts is an error with its
-//! place. Memory is bounded by the area: 8 bytes a tag. *Knows nothing of* what tags change.
+//! place. *Knows nothing of* what tags change.
 
 use crate::{
     Ext, ExtError, SeededBug,
     fast_format::{HEAD, Raw, Tag, raw},
 };
-use alloc::{vec, vec::Vec};
+use alloc::vec;
 use core::ops::Range;
 use nandlab_block::BlockDevice;
 use nandlab_jbd::{JournalError, crc32c};
@@ -131,17 +131,5 @@ impl<D: BlockDevice> Ext<D> {
         let journal = self.store.disk.journal_mut();
         let journal = journal.ok_or(JournalError::Internal("fast commits without a journal"))?;
         Ok(journal.read_log(index, bytes)? as u32)
-    }
-
-    /// The runs of blocks that tags add, each its first block and how many.
-    pub(crate) fn fast_runs(&mut self, log: &FastLog) -> Result<Vec<(u32, u32)>, ExtError> {
-        let mut runs = Vec::new();
-        self.each_tag(log, |_, _, tag| {
-            if let Tag::AddRange { extent, .. } = tag {
-                runs.push((extent.start, extent.count));
-            }
-            Ok(())
-        })?;
-        Ok(runs)
     }
 }

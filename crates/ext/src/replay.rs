@@ -13,7 +13,7 @@ use crate::{
     Ext, ExtError, Mode, Options, SeededBug,
     disk::Disk,
     extent_nodes::Extent,
-    fast::Spot,
+    fast::{FastLog, Spot},
     fast_format::{Change, Tag},
     format::{Layout, ROOT, flags, le32, sb},
     inode::Inode,
@@ -59,17 +59,16 @@ impl<D: BlockDevice> Ext<D> {
         };
         let first = le32(self.store.superblock()?, sb::LAST_ORPHAN);
         self.orphans = self.read_orphans(first)?;
-        for (first, count) in self.fast_runs(&log)? {
-            if !self.has_bug(SeededBug::FastBlocksReused) {
-                self.keep_free(first, count)?;
-            }
-        }
+        self.keep_added(&log)?;
         let mut touched = BTreeSet::new();
         self.each_tag(&log, |ext, spot, tag| {
             touched.extend(ext.replay_tag(spot, tag)?);
             ext.check_credits()?;
             match tag {
-                Tag::Tail { .. } if ext.has_bug(SeededBug::ReplayDivided) => ext.commit(),
+                Tag::Tail { .. } if ext.has_bug(SeededBug::ReplayDivided) => {
+                    ext.commit()?;
+                    ext.keep_added(&log)
+                }
                 _ => Ok(()),
             }
         })?;
@@ -78,6 +77,17 @@ impl<D: BlockDevice> Ext<D> {
         }
         self.check_credits()?;
         self.commit()
+    }
+
+    /// Keeps the blocks free that tags add.
+    fn keep_added(&mut self, log: &FastLog) -> Result<(), ExtError> {
+        if self.has_bug(SeededBug::FastBlocksReused) {
+            return Ok(());
+        }
+        self.each_tag(log, |ext, _, tag| match tag {
+            Tag::AddRange { extent, .. } => ext.keep_free(extent.start, extent.count),
+            _ => Ok(()),
+        })
     }
 
     /// Replays one tag. Returns the inode that it may have left without a name.

@@ -23,6 +23,4 @@ pub enum SeededBug {
     OldestWins,
     /// Recovery empties a log with fast commits before they are replayed.
     FastLogClosed,
-    /// Recovery ignores the transaction number of fast commits.
-    StaleFastCounts,
 }

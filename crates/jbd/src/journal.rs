@@ -178,11 +178,10 @@ impl<D: BlockDevice> Journal<D> {
         let recovery = recover(&mut blocks, &mut sb, &options)?;
         let (ring, next) = match recovery.fast {
             // The transaction that replaces the fast commits has their number.
-            true => (ring.with_head(sb.start().max(sb.first())), sb.sequence()),
-            false => (ring, sb.sequence().next()),
+            Some(_) => (ring.with_head(sb.start().max(sb.first())), sb.sequence()),
+            None => (ring, sb.sequence().next()),
         };
-        let fast = sb.fast_area().filter(|_| recovery.fast);
-        let fast = fast.map(|area| (area, next));
+        let fast = sb.fast_area().zip(recovery.fast);
         let sb_changed = sb.choose(options.checksums, options.wide);
         let scratch = vec![0; block_size as usize];
         let finished = VecDeque::new();

@@ -31,9 +31,9 @@ pub struct Recovery {
     pub superseded: u32,
     /// The log was not empty, and was emptied without a replay.
     pub skipped: bool,
-    /// Fast commits follow the log's last transaction. They wait for the file system, see
-    /// [`Journal::fast_commits`](crate::Journal::fast_commits).
-    pub fast: bool,
+    /// The transaction of fast commits that follow the log's last transaction. They wait for the
+    /// file system, see [`Journal::fast_commits`](crate::Journal::fast_commits).
+    pub fast: Option<Tid>,
 }
 
 /// Where the log ends: the first transaction without commit block, and where it would begin.
@@ -91,7 +91,7 @@ pub(crate) fn recover<D: BlockDevice>(
     let remap = options.checkpoint != Checkpoint::Copy;
     let mut found = Recovery {
         transactions: end.tid.0.wrapping_sub(sb.sequence().0),
-        fast: has_fast(blocks, sb, end, bug)?,
+        fast: fast_commits(blocks, sb, end)?,
         ..Recovery::default()
     };
     let revoked = match bug {
@@ -100,7 +100,11 @@ pub(crate) fn recover<D: BlockDevice>(
     };
     let versions = versions(blocks, sb, end, bug, &revoked, &mut found)?;
     check_copies(blocks, sb, &versions)?;
-    close_log(sb, end, found.fast && bug != Some(SeededBug::FastLogClosed));
+    close_log(
+        sb,
+        end,
+        found.fast.is_some() && bug != Some(SeededBug::FastLogClosed),
+    );
     if !(remap && end.has_space && remap_home(blocks, sb, &versions, end.log, &mut found)?) {
         copy_home(blocks, &versions, bug, |_| true, &mut found.copied)?;
         if bug != Some(SeededBug::RecoveryUnfenced) {
@@ -300,21 +304,19 @@ fn check_copies<D: BlockDevice>(
     Ok(())
 }
 
-/// True if the log goes on with fast commits. They count only as long as their number is that of
-/// the next transaction.
-fn has_fast<D: BlockDevice>(
+/// The transaction of the fast commits with which the log goes on. They count only as long as it
+/// is the next one.
+fn fast_commits<D: BlockDevice>(
     blocks: &mut Blocks<D>,
     sb: &Superblock,
     end: End,
-    bug: Option<SeededBug>,
-) -> Result<bool, JournalError> {
+) -> Result<Option<Tid>, JournalError> {
     let Some(area) = sb.fast_area() else {
-        return Ok(false);
+        return Ok(None);
     };
     let mut bytes = vec![0; blocks.size() as usize];
     blocks.read_log(area.start, &mut bytes)?;
-    let found = format::fast_commit(&bytes);
-    Ok(found.is_some_and(|tid| tid == end.tid || bug == Some(SeededBug::StaleFastCounts)))
+    Ok(format::fast_commit(&bytes).filter(|tid| *tid == end.tid))
 }
 
 /// Makes the superblock of a log whose transactions are all at home.

@@ -5,6 +5,7 @@ mod common;
 mod crash;
 mod crash_stack;
 mod ext4;
+mod fast;
 mod faults;
 mod hostile;
 mod journaled;

@@ -129,7 +129,8 @@ pub struct Writer {
     /// The bytes of the area so far, and the first that the next checksum covers.
     bytes: Vec<u8>,
     from: usize,
-    sum: u32,
+    /// Where the checksum of each tail lies, and where the next fast commit begins.
+    ends: Vec<(usize, usize)>,
 }
 
 impl Writer {
@@ -148,7 +149,7 @@ impl Writer {
             tid,
             bytes: Vec::new(),
             from: 0,
-            sum: 0,
+            ends: Vec::new(),
         };
         let head = [0u32.to_le_bytes(), tid.to_le_bytes()].concat();
         writer.tag(HEAD, &head);
@@ -189,13 +190,12 @@ impl Writer {
         }
         let length = self.left() - 4;
         self.push(TAIL, length, &tid);
-        self.sum = crc32c(0, &self.bytes[self.from..]);
-        let sum = self.sum.to_le_bytes();
-        self.bytes.extend(sum);
-        self.bytes.resize(
-            self.bytes.len().next_multiple_of(self.area.block as usize),
-            0,
-        );
+        let at = self.bytes.len();
+        let sum = crc32c(0, &self.bytes[self.from..]);
+        self.bytes.extend(sum.to_le_bytes());
+        let end = self.bytes.len().next_multiple_of(self.area.block as usize);
+        self.bytes.resize(end, 0);
+        self.ends.push((at, end));
         self.from = self.bytes.len();
         self
     }
@@ -224,6 +224,22 @@ impl Writer {
     pub fn del(&mut self, inode: u32, first: u32, count: u32) -> &mut Self {
         let range = [inode, first, count].map(u32::to_le_bytes).concat();
         self.tag(DEL_RANGE, &range)
+    }
+
+    /// Lets the empty log begin with another transaction.
+    pub fn begin_log_with(&self, disk: &mut Ram, tid: u32) {
+        put_big(disk, self.area.journal + SEQUENCE, tid);
+    }
+
+    /// Changes bits of a byte, and brings the checksums of tails up to date.
+    pub fn flip(&mut self, at: usize, bits: u8) {
+        self.bytes[at] ^= bits;
+        let mut from = 0;
+        for (at, kind) in self.ends.clone() {
+            let sum = crc32c(0, &self.bytes[from..at]);
+            self.bytes[at..at + 4].copy_from_slice(&sum.to_le_bytes());
+            from = kind;
+        }
     }
 
     /// The bytes so far.
