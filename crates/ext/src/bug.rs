@@ -17,6 +17,8 @@ pub enum SeededBug {
     NamesUnordered,
     /// An fsync writes the contents only.
     FsyncContents,
+    /// A fast commit leaves out changes that no tag describes.
+    ForbiddenFast,
     /// A replay commits after each fast commit.
     ReplayDivided,
     /// A replay goes on behind the last fast commit that is whole.

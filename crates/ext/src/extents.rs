@@ -19,7 +19,7 @@ use crate::{
 };
 use alloc::vec::Vec;
 use nandlab_block::BlockDevice;
-use nandlab_vfs::Errno;
+use nandlab_vfs::{Errno, FileType};
 
 /// Blocks of one extent that go back before the journal may commit the tree.
 const FREE_STEP: u32 = 256;
@@ -101,7 +101,7 @@ impl<D: BlockDevice> Ext<D> {
 
     /// The extent that holds a block of an inode, if there is one, and the next block behind that
     /// may lie in another.
-    fn extent_at(
+    pub(crate) fn extent_at(
         &mut self,
         number: u32,
         inode: &Inode,
@@ -213,6 +213,7 @@ impl<D: BlockDevice> Ext<D> {
                 return Ok((block, false));
             }
             self.mark_written(number, inode, extent, index)?;
+            self.note_mapped(number, inode, index);
             self.put_mapped(number, inode)?;
             return Ok((block, true));
         }
@@ -234,8 +235,16 @@ impl<D: BlockDevice> Ext<D> {
             start: block,
         };
         self.insert_extent(number, inode, extent)?;
+        self.note_mapped(number, inode, index);
         self.put_mapped(number, inode)?;
         Ok((block, true))
+    }
+
+    /// A block of a file is another.
+    fn note_mapped(&mut self, number: u32, inode: &Inode, index: u32) {
+        if inode.kind() == Some(FileType::File) {
+            self.pending.map(number, index);
+        }
     }
 
     /// A caller that writes once puts the inode at its end.

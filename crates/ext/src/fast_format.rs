@@ -1,12 +1,14 @@
 //! The bytes of fast commits: tags in the last blocks of the journal (Linux
 //! `fs/ext4/fast_commit.h`), little-endian.
 //!
-//! *Promises.* Views never panic. *Knows nothing of* the order of tags, nor of the volume.
+//! *Promises.* Views never panic. A writer leaves no tag across the end of a block. *Knows nothing of* the order of tags, nor of the volume.
 
 use crate::{
     extent_nodes::{ENTRY, Extent, HEADER, Node},
     format::{INODE_OLD, le16, le32},
 };
+use alloc::vec::Vec;
+use nandlab_jbd::crc32c;
 
 /// Bytes before a tag's value: its kind, and the length of the value.
 pub(crate) const HEAD: usize = 4;
@@ -163,4 +165,85 @@ fn extent(entry: &[u8]) -> Extent {
     let mut leaf = [0; HEADER + ENTRY];
     leaf[HEADER..].copy_from_slice(entry);
     Node(&leaf).extent(0)
+}
+
+/// Puts the tags of one fast commit together.
+pub(crate) struct Writer {
+    bytes: Vec<u8>,
+    block: usize,
+    tid: u32,
+}
+
+impl Writer {
+    pub fn new(block: usize, tid: u32) -> Self {
+        let bytes = Vec::new();
+        Self { bytes, block, tid }
+    }
+
+    /// Bytes so far.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Bytes up to the end of the block.
+    fn left(&self) -> usize {
+        self.block - self.bytes.len() % self.block
+    }
+
+    fn push(&mut self, kind: u16, length: usize, parts: &[&[u8]]) {
+        self.bytes.extend(kind.to_le_bytes());
+        self.bytes.extend((length as u16).to_le_bytes());
+        parts.iter().for_each(|part| self.bytes.extend(*part));
+    }
+
+    /// Pads the block if a tag and the padding behind it do not fit.
+    fn make_room(&mut self, length: usize) {
+        let left = self.left();
+        if left < HEAD + length + HEAD {
+            self.push(kind::PAD, left - HEAD, &[]);
+            self.bytes
+                .resize(self.bytes.len().next_multiple_of(self.block), 0);
+        }
+    }
+
+    fn tag(&mut self, kind: u16, parts: &[&[u8]]) {
+        let length = parts.iter().map(|part| part.len()).sum();
+        self.make_room(length);
+        self.push(kind, length, parts);
+    }
+
+    /// The first tag of a transaction's fast commits.
+    pub fn head(&mut self) {
+        let tid = self.tid.to_le_bytes();
+        self.tag(kind::HEAD, &[&[0; 4], &tid]);
+    }
+
+    pub fn add_range(&mut self, inode: u32, extent: Extent) {
+        self.tag(kind::ADD_RANGE, &[&inode.to_le_bytes(), &extent.bytes()]);
+    }
+
+    pub fn name(&mut self, change: Change, parent: u32, inode: u32, name: &[u8]) {
+        let kind = match change {
+            Change::Create => kind::CREATE,
+            Change::Link => kind::LINK,
+            Change::Unlink => kind::UNLINK,
+        };
+        self.tag(kind, &[&parent.to_le_bytes(), &inode.to_le_bytes(), name]);
+    }
+
+    pub fn inode(&mut self, inode: u32, bytes: &[u8]) {
+        self.tag(kind::INODE, &[&inode.to_le_bytes(), bytes]);
+    }
+
+    /// Ends the fast commit with its tail, which takes the rest of the block.
+    pub fn end(mut self) -> Vec<u8> {
+        self.make_room(8);
+        let (tid, length) = (self.tid.to_le_bytes(), self.left() - HEAD);
+        self.push(kind::TAIL, length, &[&tid]);
+        let sum = crc32c(0, &self.bytes).to_le_bytes();
+        self.bytes.extend(sum);
+        self.bytes
+            .resize(self.bytes.len().next_multiple_of(self.block), 0);
+        self.bytes
+    }
 }

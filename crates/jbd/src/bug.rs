@@ -23,4 +23,8 @@ pub enum SeededBug {
     OldestWins,
     /// Recovery empties a log with fast commits before they are replayed.
     FastLogClosed,
+    /// The last block of a fast commit does not wait for what it leads to.
+    FastUnfenced,
+    /// A fast commit returns before it is durable.
+    FastUnflushed,
 }

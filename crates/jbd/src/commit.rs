@@ -118,6 +118,7 @@ impl<D: BlockDevice> Journal<D> {
             return;
         }
         self.fast = None;
+        self.fast_used = 0;
         self.committing = Some(Committing {
             tid: running.tid,
             started: running.started,

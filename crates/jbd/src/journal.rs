@@ -64,6 +64,8 @@ with_defaults! {
         pub checksums: bool = false,
         /// The journal gets block numbers of 64 bits; otherwise it keeps what it has.
         pub wide: bool = false,
+        /// The journal gets space for fast commits at its end; otherwise it keeps what it has.
+        pub fast: bool = false,
         /// Clean blocks that are kept in memory, at least one.
         pub clean_blocks: usize = 256,
         /// A rule left out on purpose.
@@ -128,6 +130,8 @@ pub struct Journal<D> {
     pub(crate) scratch: Vec<u8>,
     /// Blocks of fast commits that the next transaction replaces.
     pub(crate) fast: Option<(Range<u32>, Tid)>,
+    /// Blocks of the area that fast commits of the next transaction take.
+    pub(crate) fast_used: u32,
     recovery: Recovery,
 }
 
@@ -176,13 +180,14 @@ impl<D: BlockDevice> Journal<D> {
             });
         }
         let recovery = recover(&mut blocks, &mut sb, &options)?;
+        let fast = sb.fast_area().zip(recovery.fast);
+        let sb_changed = sb.choose(options.checksums, options.wide, options.fast);
+        let ring = Ring::new(sb.first(), sb.end());
         let (ring, next) = match recovery.fast {
             // The transaction that replaces the fast commits has their number.
             Some(_) => (ring.with_head(sb.start().max(sb.first())), sb.sequence()),
             None => (ring, sb.sequence().next()),
         };
-        let fast = sb.fast_area().zip(recovery.fast);
-        let sb_changed = sb.choose(options.checksums, options.wide);
         let scratch = vec![0; block_size as usize];
         let finished = VecDeque::new();
         let dirty = BTreeMap::new();
@@ -211,6 +216,7 @@ impl<D: BlockDevice> Journal<D> {
             tally,
             scratch,
             fast,
+            fast_used: 0,
             recovery,
         })
     }

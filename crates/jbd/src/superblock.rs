@@ -185,11 +185,19 @@ impl Superblock {
         }
     }
 
-    /// Chooses checksums of the newest kind, and the width of block numbers; only while the log is
-    /// empty. Says whether that changed anything.
-    pub fn choose(&mut self, sums: bool, wide: bool) -> bool {
+    /// Chooses checksums of the newest kind, the width of block numbers, and fast commits; only
+    /// while the log is empty. Says whether that changed anything.
+    pub fn choose(&mut self, sums: bool, wide: bool, fast: bool) -> bool {
         let old = self.features();
         let mut new = old | if wide { WIDE } else { 0 };
+        let area = match word(&self.0, field::FAST_BLOCKS) {
+            0 => FAST_BLOCKS,
+            blocks => blocks,
+        };
+        // The log keeps most of the journal.
+        if fast && area <= self.blocks() / 4 {
+            new |= FAST;
+        }
         if sums {
             new = new & !SUMS_V2 | SUMS_V3;
         }
@@ -326,8 +334,8 @@ mod tests {
     #[test]
     fn a_journal_gets_checksums_and_wide_numbers_once() {
         let mut sb = Superblock::new(1024, 4096);
-        assert!(!sb.choose(false, false));
-        assert!(sb.choose(true, true) && !sb.choose(true, true));
+        assert!(!sb.choose(false, false, false));
+        assert!(sb.choose(true, true, false) && !sb.choose(true, true, false));
         assert_eq!(word(sb.bytes(), field::INCOMPATIBLE), WIDE | SUMS_V3);
         let mut bytes: Box<[u8]> = sb.bytes().into();
         assert_eq!(Superblock::parse(bytes.clone(), 4096), Ok(sb));

@@ -2,13 +2,15 @@
 //! that it recovers itself.
 
 use crate::common::fast::{HEAD, TAIL, Tag, tags};
-use crate::common::{assert_clean, made_by_mke2fs, manifest, mount, needs_recovery};
-use nandlab_block::{BlockDevice, Lba, Ram};
-use nandlab_ext::Ext;
+use crate::common::{
+    NOW, assert_clean, bytes, made_by_mke2fs, manifest, mkdir, mount, needs_recovery, put,
+};
+use nandlab_block::{BlockDevice, Lba, Ram, WriteLog};
+use nandlab_ext::{Ext, Options};
 use nandlab_oracle::manifest::{Kind, Manifest, differences};
 use nandlab_testkit::disk::{poke, ram};
 use nandlab_testkit::kernel::Volumes;
-use nandlab_vfs::FileSystem;
+use nandlab_vfs::{FileSystem, Ino, Rename, SetAttr, Sync};
 use std::collections::BTreeMap;
 
 /// MiB of a volume.
@@ -16,11 +18,27 @@ const MIB: u64 = 16;
 /// Copies that the second disk has space for.
 const CUTS_MAX: u64 = 40;
 
+/// Shell: `recover COPIES COUNT NAME [keep]` lets the kernel recover and list each copy. The
+/// recovered copies take their places if asked.
+const RECOVER: &str = r#"
+    MIB=16
+    recover() { # COPIES COUNT NAME [keep]
+        n=0
+        while [ $n -lt $2 ]; do
+            dd if=$1 of=/tmp/live bs=1M skip=$((n * MIB)) count=$MIB 2> /dev/null && losetup /dev/loop0 /tmp/live || exit 1
+            if mount -t ext4 /dev/loop0 /mnt; then manifest /mnt $3-$n; umount /mnt; else say refused $3-$n; fi
+            losetup -d /dev/loop0
+            [ -z "$4" ] || dd if=/tmp/live of=$1 bs=1M seek=$((n * MIB)) conv=notrunc 2> /dev/null || exit 1
+            n=$((n + 1))
+        done
+    }
+    mp ext4 && mp loop || exit 1
+"#;
+
 /// Shell: `work DEVICE COPIES OPTIONS NAME` uses a copy of the volume in memory, and copies it to the
 /// second disk behind each fsync, as a power cut there leaves it. Then the kernel recovers each
 /// copy and lists it.
 const WORK: &str = r#"
-    MIB=16
     cuts=0
     cut() { dd if=/tmp/live of=$copies bs=1M seek=$((cuts * MIB)) conv=notrunc 2> /dev/null || exit 1; cuts=$((cuts + 1)); }
     fsynced() { dd if=/dev/null of="$1" conv=notrunc,fsync 2> /dev/null || exit 1; }
@@ -67,16 +85,9 @@ const WORK: &str = r#"
         exec 5> d/open; rand 9000 >&5; rm d/open; fsynced /proc/self/fd/5; cut; exec 5>&-
         rand 700 > d/last; kept d/last
         cd /; umount /mnt; losetup -d /dev/loop0
-        n=0
-        while [ $n -lt $cuts ]; do
-            dd if=$copies of=/tmp/live bs=1M skip=$((n * MIB)) count=$MIB 2> /dev/null && losetup /dev/loop0 /tmp/live || exit 1
-            if mount -t ext4 /dev/loop0 /mnt; then manifest /mnt $4-$n; umount /mnt; else say refused $4-$n; fi
-            losetup -d /dev/loop0
-            n=$((n + 1))
-        done
+        recover $copies $cuts $4
         say cuts-$4 $cuts; rm /tmp/live
     }
-    mp ext4 && mp loop || exit 1
 "#;
 
 /// Names of volumes, what mke2fs gets for them, and options of the mount.
@@ -227,7 +238,7 @@ struct Seen {
 
 #[test]
 fn we_recover_the_fast_commits_that_the_kernel_left_to_the_tree_that_it_recovers() {
-    let mut volumes = Volumes::new(WORK);
+    let mut volumes = Volumes::new(format!("{RECOVER}{WORK}"));
     for (name, options, mode) in VOLUMES {
         let mut source = String::new();
         let mut disk = made_by_mke2fs(MIB * 1024, options);
@@ -257,5 +268,149 @@ fn we_recover_the_fast_commits_that_the_kernel_left_to_the_tree_that_it_recovers
             (1..=9).all(|kind| seen.kinds.contains_key(&kind)),
             "{seen:?}"
         );
+    }
+}
+
+/// Puts volumes behind each other on a disk.
+fn put_copies(volumes: &[Ram]) -> Ram {
+    let mut copies = ram(CUTS_MAX * MIB * 1024);
+    let mut data = vec![0; 1 << 20];
+    for (number, volume) in (0..).zip(volumes) {
+        let mut volume = volume.clone();
+        for part in 0..MIB {
+            volume.read(Lba(part * 2048), &mut data).unwrap();
+            let at = Lba((number * MIB + part) * 2048);
+            copies.write(at, &data).unwrap();
+        }
+    }
+    copies
+}
+
+/// A user of files who fsyncs, and the disk as a cut leaves it behind each fsync.
+struct User {
+    ext: Ext<WriteLog<Ram>>,
+    base: Ram,
+    cuts: Vec<usize>,
+}
+
+impl User {
+    fn synced(&mut self, file: Ino) {
+        self.ext.fsync(file, Sync::All).unwrap();
+        self.cuts.push(self.ext.device_mut().records().len());
+    }
+
+    fn put(&mut self, dir: Ino, name: &str, seed: u64, length: usize) -> Ino {
+        let file = put(&mut self.ext, dir, name, &bytes(seed, length));
+        self.synced(file);
+        file
+    }
+
+    /// Files come, grow, get other names and go.
+    fn work(&mut self) {
+        let dir = mkdir(&mut self.ext, Ino::ROOT, "d");
+        let first = self.put(dir, "first", 1, 5000);
+        let gone = self.put(dir, "gone", 2, 3000);
+        let over = self.put(Ino::ROOT, "over", 3, 9000);
+        for piece in 2..9 {
+            self.ext
+                .write(first, piece * 7000, &bytes(piece, 1500), NOW)
+                .unwrap();
+            self.synced(first);
+        }
+        self.ext.link(first, Ino::ROOT, b"linked", NOW).unwrap();
+        self.synced(first);
+        self.ext.unlink(dir, b"gone", NOW).unwrap();
+        self.ext.forget(gone, 1);
+        self.synced(first);
+        let to = (Ino::ROOT, &b"over"[..]);
+        self.ext
+            .rename((dir, b"first"), to, Rename::Replace, NOW)
+            .unwrap();
+        self.ext.forget(over, 1);
+        self.synced(first);
+        for number in 0..12 {
+            let name = format!("{number} of many files with names that fill a directory {number}");
+            self.put(dir, &name, number, 300 * number as usize);
+        }
+        let mode = SetAttr {
+            mode: Some(0o600),
+            uid: Some(70_000),
+            ..SetAttr::default()
+        };
+        self.ext.setattr(first, &mode, NOW).unwrap();
+        self.synced(first);
+        let short = SetAttr {
+            size: Some(10_001),
+            ..SetAttr::default()
+        };
+        self.ext.setattr(first, &short, NOW).unwrap();
+        self.synced(first);
+        self.ext
+            .write(first, 20_000, b"behind a hole", NOW)
+            .unwrap();
+        self.synced(first);
+    }
+
+    /// The volumes that cuts leave.
+    fn left(self) -> Vec<Ram> {
+        let records = self.ext.into_device().into_parts().1;
+        let left = self.cuts.iter().map(|cut| {
+            let mut disk = self.base.clone();
+            for record in &records[..*cut] {
+                record.apply(&mut disk).unwrap();
+            }
+            disk
+        });
+        left.collect()
+    }
+}
+
+fn left_by_us(options: &[&str]) -> Vec<Ram> {
+    let base = made_by_mke2fs(MIB * 1024, options);
+    let options = Options {
+        fast_commit: true,
+        ..Options::default()
+    };
+    let ext = Ext::mount(WriteLog::new(base.clone()), options).unwrap();
+    let cuts = Vec::new();
+    let mut user = User { ext, base, cuts };
+    user.work();
+    user.left()
+}
+
+#[test]
+fn the_kernel_recovers_the_fast_commits_that_we_left_to_the_tree_that_we_recover() {
+    let mut volumes = Volumes::new(RECOVER);
+    let mut left = Vec::new();
+    for (name, options, _) in VOLUMES {
+        let own = left_by_us(options);
+        let count = own.len();
+        volumes.add(name, &mut put_copies(&own), |device| {
+            format!("recover {device} {count} {name} keep\n")
+        });
+        left.push((name, own));
+    }
+    let report = volumes.boot();
+    assert_eq!(report.values.get("refused"), None, "{}", report.console);
+    for (name, own) in left {
+        let mut theirs = volumes.load(name);
+        let mut fast = 0;
+        for (number, mut disk) in (0..).zip(own) {
+            let what = format!("{name}-{number}");
+            fast += u32::from(tags(&mut disk).iter().any(|tag| tag.kind == TAIL));
+            let ours = recovered(disk, &what);
+            let tree = kept(report.manifests[&what].clone());
+            assert_eq!(
+                differences(&ours, &tree),
+                "",
+                "{what}: our recovery and the kernel's"
+            );
+            assert_clean(
+                &mut copy(&mut theirs, number),
+                &format!("{what}, by the kernel"),
+            );
+        }
+        println!("{name}: {fast} with fast commits");
+        assert!(fast >= 20, "{fast}");
     }
 }
