@@ -1,8 +1,8 @@
 //! Fast commits in the journal: which of them count, and their tags in order.
 //!
-//! *Promises.* A fast commit counts only if its tail has the checksum of all its tags and the
-//! number of the transaction that the log lacks, and if all before it count. So a cut within one
-//! ends the list. A tag that makes no sense in a fast commit that counts is an error with its
+//! *Promises.* The tail of a fast commit that counts has the checksum of all its tags, and the
+//! number of the transaction that the log lacks. All before it count, too. So a cut within one ends
+//! the list. A tag that makes no sense in a fast commit that counts is an error with its
 //! place. *Knows nothing of* what tags change.
 
 use crate::{
@@ -50,8 +50,11 @@ impl<D: BlockDevice> Ext<D> {
         let Some((area, tid)) = waiting else {
             return Ok(None);
         };
-        let (tid, tags) = (tid.0, u32::MAX);
-        let mut log = FastLog { area, tid, tags };
+        let mut log = FastLog {
+            area,
+            tid: tid.0,
+            tags: u32::MAX,
+        };
         log.tags = self.count_tags(&log)?;
         Ok((log.tags > 0).then_some(log))
     }

@@ -1,8 +1,8 @@
 //! Writes fast commits: an fsync puts tags into the last blocks of the journal, where a whole
 //! commit would write all metadata (Linux `fs/ext4/fast_commit.c`).
 //!
-//! *Promises.* A fast commit holds all changes since the last commit of either kind, or none is
-//! written. Contents are durable before it. *Knows nothing of* the journal's blocks.
+//! *Promises.* A fast commit holds all changes since the last commit of either kind; otherwise an
+//! fsync writes a transaction. Contents are durable before it. *Knows nothing of* the journal's blocks.
 
 use crate::{
     Ext, ExtError, Mode, SeededBug,
@@ -66,7 +66,7 @@ impl<D: BlockDevice> Ext<D> {
             } = renamed;
             if change == Change::Create {
                 let Some(new) = self.named_file(inode)? else {
-                    // It is gone by now.
+                    // No such file any more.
                     continue;
                 };
                 self.write_inode_tag(writer, inode, &new)?;
@@ -91,7 +91,7 @@ impl<D: BlockDevice> Ext<D> {
         Ok(true)
     }
 
-    /// A file that has a name. Those without are gone after a cut.
+    /// A file that has a name. A cut takes those without.
     fn named_file(&mut self, number: u32) -> Result<Option<Inode>, ExtError> {
         if !self.is_inode_taken(number)? {
             return Ok(None);

@@ -96,7 +96,7 @@ pub(crate) enum Tag<'a> {
     },
 }
 
-/// Why a tag makes no sense: the wrong field, what was found, what may be there.
+/// Why a tag makes no sense: the wrong field, its value, the values that it may have.
 pub(crate) type Wrong = (&'static str, u64, &'static str);
 
 impl<'a> Tag<'a> {
@@ -141,19 +141,25 @@ impl<'a> Tag<'a> {
             }
             kind::INODE => {
                 least(4 + INODE_OLD as usize, "132 bytes or more for an inode")?;
-                let (inode, bytes) = (le32(value, 0), &value[4..]);
-                Self::Inode { inode, bytes }
+                Self::Inode {
+                    inode: le32(value, 0),
+                    bytes: &value[4..],
+                }
             }
             kind::PAD => Self::Pad,
             kind::TAIL => {
                 least(8, "8 bytes or more for a tail")?;
-                let (tid, sum) = (le32(value, 0), le32(value, 4));
-                Self::Tail { tid, sum }
+                Self::Tail {
+                    tid: le32(value, 0),
+                    sum: le32(value, 4),
+                }
             }
             kind::HEAD => {
                 least(8, "8 bytes or more for a head")?;
-                let (features, tid) = (le32(value, 0), le32(value, 4));
-                Self::Head { features, tid }
+                Self::Head {
+                    features: le32(value, 0),
+                    tid: le32(value, 4),
+                }
             }
             other => return Err(("kind of a tag", other.into(), "1 to 9")),
         })
@@ -238,7 +244,8 @@ impl Writer {
     /// Ends the fast commit with its tail, which takes the rest of the block.
     pub fn end(mut self) -> Vec<u8> {
         self.make_room(8);
-        let (tid, length) = (self.tid.to_le_bytes(), self.left() - HEAD);
+        let tid = self.tid.to_le_bytes();
+        let length = self.left() - HEAD;
         self.push(kind::TAIL, length, &[&tid]);
         let sum = crc32c(0, &self.bytes).to_le_bytes();
         self.bytes.extend(sum);

@@ -152,6 +152,9 @@ impl<D: BlockDevice> Ext<D> {
         let size = self.store.layout.size();
         let count = data.len();
         let owner = self.owner(number, &inode);
+        if !matches!(owner, Owner::File(_)) {
+            self.pending.forbid();
+        }
         if offset > inode.size {
             self.zero_tail(number, &inode)?;
         }

@@ -13,6 +13,7 @@ use crate::{
     sum::Sums,
 };
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
+use core::ops::Range;
 use nandlab_block::BlockDevice;
 use nandlab_vfs::Errno;
 
@@ -214,10 +215,10 @@ impl Held {
         !self.before.is_empty()
     }
 
-    /// Holds the thing of a bit; `now` is the bitmap.
-    fn keep(&mut self, bitmap: u32, at: u32, now: &[u8]) {
+    /// Holds the things of these bits; `now` is the bitmap.
+    fn keep(&mut self, bitmap: u32, bits: Range<u32>, now: &[u8]) {
         let before = self.before.entry(bitmap).or_insert_with(|| now.into());
-        before[at as usize / 8] |= 1 << (at % 8);
+        bits.for_each(|at| before[at as usize / 8] |= 1 << (at % 8));
     }
 
     /// The bitmap in which whatever was taken before is taken still.
@@ -398,7 +399,7 @@ impl<D: BlockDevice> Ext<D> {
             });
         }
         if !set && self.options.seeded_bug != Some(SeededBug::ReuseEarly) {
-            self.held.keep(bitmap, at, bytes);
+            self.held.keep(bitmap, at..at + 1, bytes);
         }
         bytes[at as usize / 8] ^= 1 << (at % 8);
         Ok(())
@@ -471,7 +472,7 @@ impl<D: BlockDevice> Ext<D> {
         Ok(block)
     }
 
-    /// Takes blocks of the volume that are free, each of which may be held.
+    /// Takes free blocks of the volume, also those that wait for a commit.
     pub(crate) fn take_run(&mut self, first: u32, count: u32) -> Result<(), ExtError> {
         for block in first..first + count {
             let (group, within) = self.store.layout.group_of(block);
@@ -480,15 +481,20 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
-    /// Keeps blocks free until the next commit, unless they are taken by their numbers. What lies
-    /// outside the volume is left out.
+    /// Keeps blocks free until the next commit, unless `take_run` names them. Ignores numbers outside
+    /// the volume.
     pub(crate) fn keep_free(&mut self, first: u32, count: u32) -> Result<(), ExtError> {
-        let end = first.saturating_add(count).min(self.store.layout.blocks);
-        for block in first.max(self.store.layout.first)..end {
-            let (group, within) = self.store.layout.group_of(block);
+        let layout = self.store.layout;
+        let end = first.saturating_add(count).min(layout.blocks);
+        let mut at = first.max(layout.first);
+        while at < end {
+            let (group, from) = layout.group_of(at);
+            let behind = end.min(layout.group_start(group) + layout.group_blocks(group));
             let bitmap = self.load_bitmap(group, Map::Blocks)?;
             let bytes = self.store.block(bitmap)?;
-            self.held.keep(bitmap, within, bytes);
+            let bits = from..from + (behind - at);
+            self.held.keep(bitmap, bits, bytes);
+            at = behind;
         }
         Ok(())
     }

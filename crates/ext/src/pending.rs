@@ -1,7 +1,7 @@
 //! Changes since the last commit that tags of a fast commit can describe.
 //!
-//! *Promises.* Either the list is complete, or it says that only a whole commit will do. Memory is
-//! bounded. *Knows nothing of* how tags lie in the journal.
+//! *Promises.* Either the list has all changes, or it says that only a whole commit will do. It has
+//! a bound. *Knows nothing of* how tags lie in the journal.
 
 use crate::{fast_format::Change, inode::Inode};
 use alloc::{collections::BTreeMap, vec::Vec};
@@ -30,7 +30,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// No changes; none are taken unless fast commits are wanted.
+    /// No changes. The list stays empty unless fast commits are `wanted`.
     pub fn new(wanted: bool) -> Self {
         Self {
             forbidden: !wanted,
@@ -69,7 +69,7 @@ impl Pending {
         }
     }
 
-    /// A block of a file has a new place, or is written for the first time.
+    /// A block of a file has a new place, or its first contents.
     pub fn map(&mut self, number: u32, index: u32) {
         self.add_file(number, Some((index, index)));
     }

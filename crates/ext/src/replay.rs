@@ -1,12 +1,12 @@
 //! Replays fast commits (Linux `fs/ext4/fast_commit.c`).
 //!
 //! *Promises.* The changes of all fast commits become one transaction. It has their number, so they
-//! are void when it is durable, and are replayed anew when a cut comes before. A tag that would
-//! damage the volume is an error with its place; then nothing is written. *Knows nothing of* how
+//! are void when it is durable. A cut before leaves them for the next mount. A tag that would damage
+//! the volume is an error with its place, and the volume stays as it is. *Knows nothing of* how
 //! tags lie in the journal.
 //!
 //! Fast commits name what changed since the log's last transaction, names first. An inode without
-//! names stays until all tags are replayed, because a later tag may give it a name. Then it joins
+//! names stays until the last tag, because a later one may give it a name. Then it joins
 //! the list of orphans. New nodes and blocks of names never take blocks that a tag adds.
 
 use crate::{
@@ -23,6 +23,8 @@ use nandlab_block::BlockDevice;
 use nandlab_jbd::{Journal, JournalError};
 use nandlab_vfs::{FileType, check_name};
 
+/// Byte of an inode at which its generation lies.
+const GENERATION: usize = 100;
 /// How an inode maps its blocks.
 const MAPPING: u32 = flags::EXTENTS | flags::INLINE;
 
@@ -190,35 +192,26 @@ impl<D: BlockDevice> Ext<D> {
             let expected = "no more bytes than an inode of the volume has";
             return Err(spot.wrong("length of an inode", bytes.len() as u64, expected));
         }
-        let mut image = alloc::vec![0; layout.inode_size as usize];
+        let old = self.inode_before(spot, number, le32(bytes, GENERATION))?;
+        let mut image = match old {
+            Some(_) => {
+                let (block, at) = self.inode_place(number);
+                self.store.block(block)?[at..at + layout.inode_size as usize].to_vec()
+            }
+            None => alloc::vec![0; layout.inode_size as usize],
+        };
+        // The bytes behind the tag's stay.
         image[..bytes.len()].copy_from_slice(bytes);
         let mut new = Inode::parse(&image, &layout);
         self.check_fast_inode(spot, &new)?;
         self.store.now = self.store.now.max(new.ctime);
-        let mut old = self.fast_inode(number)?;
-        let is_other = |old: &Inode| old.generation != new.generation;
-        if let Some(gone) = old.filter(is_other) {
-            if gone.links > 0 {
-                let found = new.generation.into();
-                return Err(spot.wrong("generation", found, "that of the inode in use"));
-            }
-            // Its number has been given to another.
-            self.destroy(number)?;
-            old = None;
-        }
         match old {
             Some(old) => {
                 self.check_same(spot, &old, &new)?;
-                (new.block, new.units) = (old.block, old.units);
-                new.dtime = old.dtime;
+                (new.block, new.units, new.dtime) = (old.block, old.units, old.dtime);
                 if new.is_dir() {
-                    // Its names are replayed, and change these.
+                    // The tags of its names change these.
                     (new.size, new.links) = (old.size, old.links);
-                }
-                if !new.is_inline() {
-                    let (block, at) = self.inode_place(number);
-                    let kept = &self.store.block(block)?[at..at + image.len()];
-                    image[bytes.len()..].copy_from_slice(&kept[bytes.len()..]);
                 }
             }
             None => self.begin_inode(spot, number, &mut new)?,
@@ -226,6 +219,26 @@ impl<D: BlockDevice> Ext<D> {
         self.note_large(new.size)?;
         self.inode_bytes_mut(number)?.copy_from_slice(&image);
         self.put_inode(number, &new)
+    }
+
+    /// The inode that a tag changes; none if the tag begins it.
+    fn inode_before(
+        &mut self,
+        spot: Spot,
+        number: u32,
+        generation: u32,
+    ) -> Result<Option<Inode>, ExtError> {
+        let found = self.fast_inode(number)?;
+        let Some(other) = found.filter(|inode| inode.generation != generation) else {
+            return Ok(found);
+        };
+        if other.links > 0 {
+            let expected = "that of the inode in use";
+            return Err(spot.wrong("generation", generation.into(), expected));
+        }
+        // Another inode has its number now.
+        self.destroy(number)?;
+        Ok(None)
     }
 
     /// A new inode: it has no blocks yet, and a directory has no names.

@@ -21,7 +21,7 @@ pub enum SeededBug {
     EscapeForgotten,
     /// Recovery brings home the oldest version of a block.
     OldestWins,
-    /// Recovery empties a log with fast commits before they are replayed.
+    /// Recovery empties a log with fast commits before their replay.
     FastLogClosed,
     /// The last block of a fast commit does not wait for what it leads to.
     FastUnfenced,

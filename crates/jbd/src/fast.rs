@@ -1,7 +1,7 @@
 //! Fast commits: blocks behind the log that stand for a transaction until it commits
 //! (`fs/jbd2/journal.c`).
 //!
-//! *Promises.* All blocks of a fast commit but the last are durable before the last is written, and
+//! *Promises.* All blocks of a fast commit but the last are durable before it writes the last, and
 //! that when the call returns. *Knows nothing of* what the blocks hold: the file system does.
 
 use crate::{Journal, JournalError, SeededBug, Tid};
@@ -14,7 +14,7 @@ pub struct FastPlace {
     pub tid: Tid,
     /// Blocks that other fast commits of this transaction take.
     pub used: u32,
-    /// Blocks that are left.
+    /// Free blocks.
     pub left: u32,
 }
 
@@ -32,11 +32,11 @@ impl<D: BlockDevice> Journal<D> {
         })
     }
 
-    /// Makes a fast commit durable; `bytes` are whole blocks. Everything that was written before is
-    /// durable before it counts.
+    /// Makes a fast commit durable; `bytes` are whole blocks. All earlier writes are durable before
+    /// it counts.
     ///
     /// Fails with [`TooLarge`](JournalError::TooLarge) if [`fast_place`](Self::fast_place) has no
-    /// space for it; then nothing is written.
+    /// space for it, and writes nothing then.
     pub fn fast_commit(&mut self, bytes: &[u8]) -> Result<(), JournalError> {
         self.check_power()?;
         let most = self.fast_place().map_or(0, |place| place.left);

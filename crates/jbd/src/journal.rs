@@ -242,8 +242,8 @@ impl<D: BlockDevice> Journal<D> {
     }
 
     /// The most credits that one transaction, and so one handle, may have: a quarter of the
-    /// journal. The transaction that replaces fast commits must not be divided. It has the empty
-    /// log for itself, and may have most of it.
+    /// journal. The transaction that replaces fast commits must stay one. It has the empty log
+    /// for itself, and may have most of it.
     pub fn credits_max(&self) -> u32 {
         if self.fast.is_some() {
             return self.ring.blocks() / 4 * 3;
@@ -265,8 +265,10 @@ impl<D: BlockDevice> Journal<D> {
     pub fn read_log(&mut self, log: u32, data: &mut [u8]) -> Result<u64, JournalError> {
         let blocks = self.blocks.map().blocks();
         if log >= blocks {
-            let (block, blocks) = (log.into(), blocks.into());
-            return Err(JournalError::Block { block, blocks });
+            return Err(JournalError::Block {
+                block: log.into(),
+                blocks: blocks.into(),
+            });
         }
         self.check_length(data)?;
         self.blocks.read_log(log, data)?;

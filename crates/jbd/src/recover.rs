@@ -324,8 +324,8 @@ fn close_log(sb: &mut Superblock, end: End, open: bool) {
     match open {
         // Fast commits stay valid until the transaction of their number commits.
         true => sb.set_log(end.log, end.tid),
-        // One number is left out, as Linux does: whatever stands in the log is then older than
-        // what comes.
+        // Linux leaves one number out, too: whatever stands in the log is then older than what
+        // comes.
         false => sb.set_log(0, end.tid.next()),
     }
 }

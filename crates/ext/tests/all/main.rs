@@ -6,6 +6,7 @@ mod crash;
 mod crash_stack;
 mod ext4;
 mod fast;
+mod fast_writer;
 mod faults;
 mod hostile;
 mod journaled;

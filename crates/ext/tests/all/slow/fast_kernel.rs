@@ -182,7 +182,7 @@ fn ends(tags: &[Tag]) -> (&Tag, Vec<&Tag>) {
 }
 
 /// Judges the copies of one volume; counts those with fast commits, the kinds of their tags, and
-/// the copies whose last fast commit was torn.
+/// the copies whose last fast commit it tears.
 fn judge(name: &str, copies: &mut Ram, theirs: &BTreeMap<String, Manifest>, cuts: u64) -> Seen {
     let mut seen = Seen::default();
     let mut before: Option<(Vec<Tag>, Manifest)> = None;
