@@ -17,4 +17,12 @@ pub enum SeededBug {
     NamesUnordered,
     /// An fsync writes the contents only.
     FsyncContents,
+    /// A fast commit leaves out changes that no tag describes.
+    ForbiddenFast,
+    /// A replay commits after each fast commit.
+    ReplayDivided,
+    /// A replay goes on behind the last fast commit that is whole.
+    FastTailIgnored,
+    /// A replay may put new metadata into blocks that a later tag adds.
+    FastBlocksReused,
 }

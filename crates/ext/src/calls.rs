@@ -66,7 +66,9 @@ impl<D: BlockDevice> Ext<D> {
         if change.size.is_some() {
             self.check_file(ino)?;
         }
-        self.alive(number)?;
+        if self.alive(number)?.is_dir() {
+            self.pending.forbid();
+        }
         if change.size.is_some() {
             self.spill(number)?;
         }

@@ -6,6 +6,7 @@ use crate::{
     cache::{Class, Owner},
     format::{le32, put32, sb},
     node::Life,
+    pending::Pending,
 };
 use alloc::vec::Vec;
 use nandlab_block::BlockDevice;
@@ -18,7 +19,10 @@ impl<D: BlockDevice> Ext<D> {
         self.store.write(&contents)?;
         let commits = what == Sync::All || self.changed.contains(&number);
         if commits && !self.has_bug(SeededBug::FsyncContents) {
-            return self.commit();
+            return match self.fast_commit()? {
+                true => Ok(()),
+                false => self.commit(),
+            };
         }
         self.store.barrier()
     }
@@ -181,6 +185,7 @@ impl<D: BlockDevice> Ext<D> {
         for number in self.nodes.in_life(Life::Leaving) {
             self.left(number)?;
         }
+        self.pending = Pending::new(self.options.fast_commit);
         Ok(())
     }
 

@@ -19,7 +19,7 @@ use crate::{
 };
 use alloc::vec::Vec;
 use nandlab_block::BlockDevice;
-use nandlab_vfs::Errno;
+use nandlab_vfs::{Errno, FileType};
 
 /// Blocks of one extent that go back before the journal may commit the tree.
 const FREE_STEP: u32 = 256;
@@ -101,7 +101,7 @@ impl<D: BlockDevice> Ext<D> {
 
     /// The extent that holds a block of an inode, if there is one, and the next block behind that
     /// may lie in another.
-    fn extent_at(
+    pub(crate) fn extent_at(
         &mut self,
         number: u32,
         inode: &Inode,
@@ -213,6 +213,7 @@ impl<D: BlockDevice> Ext<D> {
                 return Ok((block, false));
             }
             self.mark_written(number, inode, extent, index)?;
+            self.note_mapped(number, inode, index);
             self.put_mapped(number, inode)?;
             return Ok((block, true));
         }
@@ -234,8 +235,16 @@ impl<D: BlockDevice> Ext<D> {
             start: block,
         };
         self.insert_extent(number, inode, extent)?;
+        self.note_mapped(number, inode, index);
         self.put_mapped(number, inode)?;
         Ok((block, true))
+    }
+
+    /// A block of a file is another.
+    fn note_mapped(&mut self, number: u32, inode: &Inode, index: u32) {
+        if inode.kind() == Some(FileType::File) {
+            self.pending.map(number, index);
+        }
     }
 
     /// A caller that writes once puts the inode at its end.
@@ -258,7 +267,7 @@ impl<D: BlockDevice> Ext<D> {
         if self.blocks_left() < 2 * (path.len() as u32 + 1) {
             return Err(Errno::NoSpace.into());
         }
-        let Some((leaf, above)) = path.split_last() else {
+        let Some(leaf) = path.last() else {
             return Ok(());
         };
         let skip = index - extent.logical;
@@ -266,37 +275,153 @@ impl<D: BlockDevice> Ext<D> {
             written: true,
             ..extent.behind(skip).with_count(1)
         };
-        let rest = extent.count - skip - 1;
-        let change = |ext: &mut Self, inode: &mut Inode, entry: Extent| {
-            ext.edit_node(number, inode, leaf.block, |bytes| {
-                put_entry(bytes, leaf.way(), &entry.bytes())
-            })
-        };
-        if skip == 0 && rest == 0 {
-            if leaf.entries == 1 {
-                return change(self, inode, written);
-            }
-            self.edit_node(number, inode, leaf.block, |bytes| {
-                remove_at(bytes, leaf.way())
-            })?;
-            if leaf.way() == 0 {
-                let first =
-                    self.extent_node(number, inode, leaf.block, None, |node| node.key(0))?;
-                self.put_keys(number, inode, above, first)?;
-            }
-        } else if skip == 0 {
-            let behind = extent.behind(1);
-            change(self, inode, behind)?;
-            if leaf.way() == 0 {
-                self.put_keys(number, inode, above, behind.logical)?;
-            }
-        } else {
-            change(self, inode, extent.with_count(skip))?;
-            if rest > 0 {
-                self.insert_extent(number, inode, extent.behind(skip + 1))?;
-            }
+        if extent.count == 1 && leaf.entries == 1 {
+            return self.put_extent(number, inode, leaf, written);
         }
+        self.cut_out(number, inode, extent, index, 1)?;
         self.insert_extent(number, inode, written)
+    }
+
+    /// Changes the entry of a leaf to which a path leads.
+    fn put_extent(
+        &mut self,
+        number: u32,
+        inode: &mut Inode,
+        leaf: &Step,
+        entry: Extent,
+    ) -> Result<(), ExtError> {
+        self.edit_node(number, inode, leaf.block, |bytes| {
+            put_entry(bytes, leaf.way(), &entry.bytes())
+        })
+    }
+
+    /// Takes `count` blocks from `index` on out of an extent. They stay taken.
+    fn cut_out(
+        &mut self,
+        number: u32,
+        inode: &mut Inode,
+        extent: Extent,
+        index: u32,
+        count: u32,
+    ) -> Result<(), ExtError> {
+        let path = self.path(number, inode, extent.logical)?;
+        let Some((leaf, above)) = path.split_last() else {
+            return Ok(());
+        };
+        let skip = index - extent.logical;
+        let rest = extent.count - skip - count;
+        if skip == 0 && rest == 0 {
+            return self.drop_entry(number, inode, &path);
+        }
+        if skip == 0 {
+            let behind = extent.behind(count);
+            self.put_extent(number, inode, leaf, behind)?;
+            return match leaf.way() {
+                0 => self.put_keys(number, inode, above, behind.logical),
+                _ => Ok(()),
+            };
+        }
+        self.put_extent(number, inode, leaf, extent.with_count(skip))?;
+        match rest {
+            0 => Ok(()),
+            _ => self.insert_extent(number, inode, extent.behind(skip + count)),
+        }
+    }
+
+    /// Takes the entry to which a path leads out of its leaf; nodes without entries go.
+    fn drop_entry(
+        &mut self,
+        number: u32,
+        inode: &mut Inode,
+        path: &[Step],
+    ) -> Result<(), ExtError> {
+        let mut gone = Vec::new();
+        for (level, step) in path.iter().enumerate().rev() {
+            let at = step.way();
+            if let (Some(block), 1) = (step.block, step.entries) {
+                gone.push(block);
+                continue;
+            }
+            self.edit_node(number, inode, step.block, |bytes| remove_at(bytes, at))?;
+            if at == 0 && step.entries > 1 {
+                let first =
+                    self.extent_node(number, inode, step.block, None, |node| node.key(0))?;
+                self.put_keys(number, inode, &path[..level], first)?;
+            }
+            break;
+        }
+        self.drop_nodes(number, inode, &gone)
+    }
+
+    /// Gives back the blocks of a file from `first` to before `end`.
+    pub(crate) fn drop_range(
+        &mut self,
+        number: u32,
+        inode: &mut Inode,
+        first: u32,
+        end: u64,
+    ) -> Result<(), ExtError> {
+        let mut at = u64::from(first);
+        while at < end && at < 1 << 32 {
+            let index = at as u32;
+            let (extent, next) = self.extent_at(number, inode, index)?;
+            let Some(extent) = extent else {
+                at = next;
+                continue;
+            };
+            let extent = self.checked_extent(number, extent)?;
+            let count = (extent.end().min(end) - at) as u32;
+            self.cut_out(number, inode, extent, index, count)?;
+            let start = extent.start + (index - extent.logical);
+            for block in start..start + count {
+                self.give_back(number, inode, block)?;
+            }
+            at += u64::from(count);
+        }
+        Ok(())
+    }
+
+    /// Gives a file an extent of blocks that are its own already, or free. The blocks that it has there go.
+    pub(crate) fn add_range(
+        &mut self,
+        number: u32,
+        inode: &mut Inode,
+        new: Extent,
+    ) -> Result<(), ExtError> {
+        let mut skip = 0;
+        while skip < new.count {
+            let rest = new.behind(skip);
+            let (old, next) = self.extent_at(number, inode, rest.logical)?;
+            let end = old.map_or(next, |old| old.end()).min(new.end());
+            let part = rest.with_count((end - u64::from(rest.logical)) as u32);
+            self.add_part(number, inode, old, part)?;
+            skip += part.count;
+        }
+        Ok(())
+    }
+
+    /// The same where all lies in one extent, or in none.
+    fn add_part(
+        &mut self,
+        number: u32,
+        inode: &mut Inode,
+        old: Option<Extent>,
+        part: Extent,
+    ) -> Result<(), ExtError> {
+        let index = part.logical;
+        let own = old.filter(|old| old.start.checked_add(index - old.logical) == Some(part.start));
+        match (old, own) {
+            (_, Some(own)) if own.written == part.written => return Ok(()),
+            (_, Some(own)) => self.cut_out(number, inode, own, index, part.count)?,
+            (Some(_), None) => self.drop_range(number, inode, index, part.end())?,
+            (None, None) => {}
+        }
+        if own.is_none() {
+            self.take_run(part.start, part.count)?;
+            let units = u64::from(self.store.layout.block / 512);
+            inode.units += units * u64::from(part.count);
+        }
+        self.insert_extent(number, inode, part)
     }
 
     /// Adds an extent that no other overlaps.
@@ -509,25 +634,12 @@ impl<D: BlockDevice> Ext<D> {
         last: Extent,
         cut: u32,
     ) -> Result<(), ExtError> {
-        let mut gone = Vec::new();
-        for (level, step) in path.iter().enumerate().rev() {
-            let at = step.entries - 1;
-            let is_leaf = level + 1 == path.len();
-            if is_leaf && cut < last.count {
-                let entry = last.with_count(last.count - cut).bytes();
-                return self.edit_node(number, inode, step.block, |bytes| {
-                    put_entry(bytes, at, &entry)
-                });
+        match path.last() {
+            Some(leaf) if cut < last.count => {
+                self.put_extent(number, inode, leaf, last.with_count(last.count - cut))
             }
-            match step.block {
-                Some(block) if at == 0 => gone.push(block),
-                _ => {
-                    self.edit_node(number, inode, step.block, |bytes| remove_at(bytes, at))?;
-                    break;
-                }
-            }
+            _ => self.drop_entry(number, inode, path),
         }
-        self.drop_nodes(number, inode, &gone)
     }
 
     /// Gives back nodes that nothing leads to. A root that leads to none is a leaf.

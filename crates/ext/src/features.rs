@@ -11,6 +11,8 @@ pub(crate) mod compat {
     pub const DIR_INDEX: u32 = 0x20;
     /// Copies of superblock and descriptors lie in two groups only, which the superblock names.
     pub const SPARSE_SUPER2: u32 = 0x200;
+    /// An fsync may write a list of changes behind the journal's log.
+    pub const FAST_COMMIT: u32 = 0x400;
     /// A file lists inodes without names.
     pub const ORPHAN_FILE: u32 = 0x1000;
 }

@@ -152,6 +152,9 @@ impl<D: BlockDevice> Ext<D> {
         let size = self.store.layout.size();
         let count = data.len();
         let owner = self.owner(number, &inode);
+        if !matches!(owner, Owner::File(_)) {
+            self.pending.forbid();
+        }
         if offset > inode.size {
             self.zero_tail(number, &inode)?;
         }
@@ -240,8 +243,9 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// The volume says that it has files of 2 GiB or more.
-    fn note_large(&mut self, size: u64) -> Result<(), ExtError> {
+    pub(crate) fn note_large(&mut self, size: u64) -> Result<(), ExtError> {
         if size > SMALL_MAX && self.store.layout.ro_compat & ro_compat::LARGE_FILE == 0 {
+            self.pending.forbid();
             self.store.layout.ro_compat |= ro_compat::LARGE_FILE;
             let features = self.store.layout.ro_compat;
             put32(self.store.superblock_mut()?, sb::RO_COMPAT, features);
@@ -298,6 +302,7 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Frees the blocks from `index` on; the list of orphans finishes this after a power cut.
     fn shrink(&mut self, number: u32, inode: &mut Inode, index: u32) -> Result<(), ExtError> {
+        self.pending.forbid();
         self.nodes.set_goal(number, 0, 0);
         let listed = self.add_orphan(number, inode)?;
         self.put_inode(number, inode)?;

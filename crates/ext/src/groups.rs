@@ -13,6 +13,7 @@ use crate::{
     sum::Sums,
 };
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
+use core::ops::Range;
 use nandlab_block::BlockDevice;
 use nandlab_vfs::Errno;
 
@@ -214,6 +215,12 @@ impl Held {
         !self.before.is_empty()
     }
 
+    /// Holds the things of these bits; `now` is the bitmap.
+    fn keep(&mut self, bitmap: u32, bits: Range<u32>, now: &[u8]) {
+        let before = self.before.entry(bitmap).or_insert_with(|| now.into());
+        bits.for_each(|at| before[at as usize / 8] |= 1 << (at % 8));
+    }
+
     /// The bitmap in which whatever was taken before is taken still.
     pub fn union(&self, bitmap: u32, now: &[u8]) -> Option<Vec<u8>> {
         self.before
@@ -392,12 +399,7 @@ impl<D: BlockDevice> Ext<D> {
             });
         }
         if !set && self.options.seeded_bug != Some(SeededBug::ReuseEarly) {
-            let before = self
-                .held
-                .before
-                .entry(bitmap)
-                .or_insert_with(|| (&*bytes).into());
-            before[at as usize / 8] |= 1 << (at % 8);
+            self.held.keep(bitmap, at..at + 1, bytes);
         }
         bytes[at as usize / 8] ^= 1 << (at % 8);
         Ok(())
@@ -464,10 +466,37 @@ impl<D: BlockDevice> Ext<D> {
         self.flip(bitmap, within, true)?;
         let counts = &mut self.groups[group as usize];
         counts.flags &= !desc::BLOCK_UNINIT;
-        counts.free_blocks -= 1;
+        counts.free_blocks = counts.free_blocks.saturating_sub(1);
         self.free_blocks = self.free_blocks.saturating_sub(1);
         self.put_group(group)?;
         Ok(block)
+    }
+
+    /// Takes free blocks of the volume, also those that wait for a commit.
+    pub(crate) fn take_run(&mut self, first: u32, count: u32) -> Result<(), ExtError> {
+        for block in first..first + count {
+            let (group, within) = self.store.layout.group_of(block);
+            self.take_block(group, within)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps blocks free until the next commit, unless `take_run` names them. Ignores numbers outside
+    /// the volume.
+    pub(crate) fn keep_free(&mut self, first: u32, count: u32) -> Result<(), ExtError> {
+        let layout = self.store.layout;
+        let end = first.saturating_add(count).min(layout.blocks);
+        let mut at = first.max(layout.first);
+        while at < end {
+            let (group, from) = layout.group_of(at);
+            let behind = end.min(layout.group_start(group) + layout.group_blocks(group));
+            let bitmap = self.load_bitmap(group, Map::Blocks)?;
+            let bytes = self.store.block(bitmap)?;
+            let bits = from..from + (behind - at);
+            self.held.keep(bitmap, bits, bytes);
+            at = behind;
+        }
+        Ok(())
     }
 
     /// Whether a block belongs to the volume's own metadata, and so to no inode.
@@ -530,22 +559,31 @@ impl<D: BlockDevice> Ext<D> {
             if let Some(found) =
                 self.clear_bit(counts.inode_bitmap, reserved, layout.inodes_per_group)?
             {
-                self.flip(counts.inode_bitmap, found, true)?;
-                let counts = &mut self.groups[group as usize];
-                counts.free_inodes -= 1;
-                let behind = layout.inodes_per_group - found - 1;
-                counts.unused = match counts.flags & desc::INODE_UNINIT {
-                    0 => counts.unused.min(behind),
-                    _ => behind,
-                };
-                counts.flags &= !desc::INODE_UNINIT;
-                counts.directories = counts.directories.saturating_add(directory.into());
-                self.free_inodes = self.free_inodes.saturating_sub(1);
-                self.put_group(group)?;
-                return Ok(group * layout.inodes_per_group + found + 1);
+                let number = group * layout.inodes_per_group + found + 1;
+                self.take_inode(number, directory)?;
+                return Ok(number);
             }
         }
         Err(Errno::NoSpace.into())
+    }
+
+    /// Takes an inode that is free.
+    pub(crate) fn take_inode(&mut self, number: u32, directory: bool) -> Result<(), ExtError> {
+        let layout = self.store.layout;
+        let (group, within) = layout.inode_group(number);
+        let bitmap = self.load_bitmap(group, Map::Inodes)?;
+        self.flip(bitmap, within, true)?;
+        let counts = &mut self.groups[group as usize];
+        counts.free_inodes = counts.free_inodes.saturating_sub(1);
+        let behind = layout.inodes_per_group - within - 1;
+        counts.unused = match counts.flags & desc::INODE_UNINIT {
+            0 => counts.unused.min(behind),
+            _ => behind,
+        };
+        counts.flags &= !desc::INODE_UNINIT;
+        counts.directories = counts.directories.saturating_add(directory.into());
+        self.free_inodes = self.free_inodes.saturating_sub(1);
+        self.put_group(group)
     }
 
     /// Orlov's choice: directories of the root go where few are, others near their parent while it

@@ -108,6 +108,7 @@ impl<D: BlockDevice> Ext<D> {
         if !inode.is_inline() {
             return Ok(());
         }
+        self.pending.forbid();
         let names = match inode.is_dir() {
             true => self.inline_names(number, &inode)?,
             false => Vec::new(),

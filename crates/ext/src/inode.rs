@@ -326,6 +326,7 @@ impl<D: BlockDevice> Ext<D> {
         let bytes = self.inode_bytes_mut(inode)?;
         what.put(bytes);
         self.changed.insert(inode);
+        self.pending.touch(inode, what);
         Ok(())
     }
 
@@ -333,6 +334,7 @@ impl<D: BlockDevice> Ext<D> {
     pub(crate) fn put_times(&mut self, inode: u32, what: &Inode) -> Result<(), ExtError> {
         let bytes = self.inode_bytes_mut(inode)?;
         what.put(bytes);
+        self.pending.touch(inode, what);
         Ok(())
     }
 

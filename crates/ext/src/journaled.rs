@@ -68,7 +68,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// Blocks that the next transaction has by now.
-    fn credits(&self) -> u32 {
+    pub(crate) fn credits(&self) -> u32 {
         (self.store.cache.dirty_metadata() + self.store.revoked.len()) as u32
     }
 
@@ -123,6 +123,12 @@ impl<D: BlockDevice> Ext<D> {
     pub(crate) fn breathe(&mut self, number: u32, inode: &Inode) -> Result<(), ExtError> {
         match self.store.disk.journal().map(Journal::credits_max) {
             Some(most) if self.credits() + STEP_CREDITS > most => {
+                let credits = self.credits();
+                let journal = self.store.disk.journal();
+                if journal.is_some_and(|journal| journal.fast_commits().is_some()) {
+                    // A replay is one transaction.
+                    return Err(JournalError::TooLarge { credits, most }.into());
+                }
                 self.put_inode(number, inode)?;
                 self.commit()
             }

@@ -32,6 +32,10 @@
 //!   are as old, as new or as mixed as the device leaves them;
 //! - *writeback*: what was not fsynced may be anything.
 //!
+//! With [`Options::fast_commit`] an fsync writes a list of changes where it can, and no transaction.
+//! A mount replays the list as one transaction. The promises are the same, but the times of
+//! directories may be those of the last transaction.
+//!
 //! Without barriers the device may take writes in any order, and nothing of this is sure, as with
 //! Linux's `barrier=0`.
 //!
@@ -76,6 +80,9 @@ mod disk;
 mod error;
 mod extent_nodes;
 mod extents;
+mod fast;
+mod fast_commit;
+mod fast_format;
 mod features;
 mod file;
 mod finding;
@@ -99,11 +106,13 @@ mod order;
 mod orphan;
 mod orphan_file;
 mod past;
+mod pending;
 mod place;
 mod plan;
 mod recover;
 mod regions;
 mod repair;
+mod replay;
 #[cfg(test)]
 mod rules;
 mod seal;

@@ -95,6 +95,7 @@ impl<D: BlockDevice> Ext<D> {
 
     /// An inode that came to no name: its number is free again.
     pub(crate) fn undo_inode(&mut self, number: u32, inode: &mut Inode) -> Result<(), ExtError> {
+        self.pending.forbid();
         if inode.has_blocks(&self.store.layout) {
             self.trim(number, inode, 0)?;
         }

@@ -140,6 +140,7 @@ impl<D: BlockDevice> Ext<D> {
         if inode.has_extents() {
             return self.extent_map(number, inode, index, goal);
         }
+        self.pending.forbid();
         let Some(Way { slots, levels }) = way(index, self.store.layout.pointers()) else {
             return Err(Errno::FileTooBig.into());
         };

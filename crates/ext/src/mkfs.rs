@@ -36,6 +36,8 @@ with_defaults! {
         /// The features of ext4 that mke2fs gives it: extents, 64-bit descriptors,
         /// flexible groups, checksums of all metadata.
         pub ext4: bool = false,
+        /// The feature `fast_commit` of ext4: the journal gets 1/64 more for fast commits.
+        pub fast_commit: bool = false,
         /// Blocks of the journal; by default from 1024 to 262 144 by the size of the volume.
         pub journal_blocks: Option<u32> = None,
         /// Bytes of a block, 1024, 2048 or 4096; by default 1024 below 512 MiB, otherwise 4096.
@@ -198,7 +200,7 @@ impl<D: BlockDevice> Maker<'_, D> {
         let resize = self.make_resize()?;
         table.push((RESIZE_INODE, resize, false));
         let journal = if plan.journal_blocks > 0 {
-            Some(self.make_journal(plan.journal_blocks)?)
+            Some(self.make_journal(plan.journal_blocks, plan.fast_blocks)?)
         } else {
             None
         };

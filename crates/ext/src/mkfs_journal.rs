@@ -8,13 +8,14 @@ use nandlab_block::BlockDevice;
 use nandlab_vfs::FileType;
 
 impl<D: BlockDevice> Maker<'_, D> {
-    /// The journal: empty, its blocks in a row as far as groups let them.
-    pub(crate) fn make_journal(&mut self, count: u32) -> Result<Inode, FormatError> {
+    /// The journal: empty, its blocks in a row as far as groups let them. Its last `fast` blocks are
+    /// for fast commits.
+    pub(crate) fn make_journal(&mut self, count: u32, fast: u32) -> Result<Inode, FormatError> {
         let pointers = self.layout.pointers();
         let mut inode = self.inode(FileType::File, 0o600);
         inode.size = u64::from(count) * u64::from(self.layout.block);
         if inode.has_extents() {
-            return self.make_mapped_journal(inode, count);
+            return self.make_mapped_journal(inode, count, fast);
         }
         // Blocks of block pointers that are being filled, by level, from 1: where they lie and what
         // they hold.
@@ -50,7 +51,7 @@ impl<D: BlockDevice> Maker<'_, D> {
                 }
             }
             if index == 0 {
-                let first = self.journal_superblock(count);
+                let first = self.journal_superblock(count, fast);
                 self.write(self.cursor, &first)?;
             }
         }
@@ -62,7 +63,12 @@ impl<D: BlockDevice> Maker<'_, D> {
     }
 
     /// The same in extents, from the middle of the volume on.
-    fn make_mapped_journal(&mut self, mut inode: Inode, count: u32) -> Result<Inode, FormatError> {
+    fn make_mapped_journal(
+        &mut self,
+        mut inode: Inode,
+        count: u32,
+        fast: u32,
+    ) -> Result<Inode, FormatError> {
         let mut runs = Vec::new();
         let mut left = count;
         let mut at = self
@@ -87,7 +93,7 @@ impl<D: BlockDevice> Maker<'_, D> {
             runs.push((first, run));
             (left, at) = (left - run, first + run);
         }
-        let superblock = self.journal_superblock(count);
+        let superblock = self.journal_superblock(count, fast);
         if let Some((first, _)) = runs.first() {
             self.write(*first, &superblock)?;
         }
@@ -120,7 +126,7 @@ impl<D: BlockDevice> Maker<'_, D> {
     }
 
     /// A journal's first block: version 2, nothing in it (Linux `include/linux/jbd.h`).
-    fn journal_superblock(&self, count: u32) -> Vec<u8> {
+    fn journal_superblock(&self, count: u32, fast: u32) -> Vec<u8> {
         let mut bytes = vec![0; self.layout.size()];
         let words = [
             (0, 0xC03B_3998),
@@ -130,6 +136,7 @@ impl<D: BlockDevice> Maker<'_, D> {
             (20, 1),
             (24, 1),
             (64, 1),
+            (84, fast),
         ];
         words.iter().for_each(|(at, word): &(usize, u32)| {
             bytes[*at..*at + 4].copy_from_slice(&word.to_be_bytes())

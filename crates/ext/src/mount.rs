@@ -8,6 +8,7 @@ use crate::{
     guard,
     node::{Life, Nodes},
     order::Order,
+    pending::Pending,
     seal::{Unsealed, Verified},
     store::Store,
     zones::Zones,
@@ -45,6 +46,9 @@ with_defaults! {
         pub checkpoint: Checkpoint = Checkpoint::default(),
         /// Age at which changes fall due to be committed to the journal, in nanoseconds.
         pub commit_interval: u64 = COMMIT_INTERVAL,
+        /// An fsync writes a fast commit where it can, on a volume with the feature `fast_commit`
+        /// in mode *ordered*.
+        pub fast_commit: bool = false,
         /// Every change is durable when the call returns.
         pub sync: bool = false,
         /// Freed blocks are discarded on the device.
@@ -90,6 +94,8 @@ pub struct Ext<D> {
     pub(crate) orphans: Vec<u32>,
     /// Files that were cut short within a block since the last commit.
     pub(crate) cut: BTreeSet<u32>,
+    /// Changes for the next fast commit.
+    pub(crate) pending: Pending,
     pub(crate) options: Options,
     /// The generation of the next new inode, which distinguishes it from earlier ones of its
     /// number.
@@ -167,6 +173,7 @@ impl<D: BlockDevice> Ext<D> {
             fewer: BTreeMap::new(),
             orphans: Vec::new(),
             cut: BTreeSet::new(),
+            pending: Pending::new(options.fast_commit),
             options: Options {
                 read_only,
                 ..options

@@ -7,6 +7,7 @@ use crate::{
     Ext, ExtError,
     cache::Class,
     dir::{Found, put_record, put_tail},
+    fast_format::Change,
     format::{flags, ro_compat},
     hash::hash,
     inode::Inode,
@@ -78,7 +79,7 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Contents of a directory changed now: its names, so that an fdatasync of it must bring them
     /// to the medium.
-    fn touch_dir(&mut self, dir: u32, links: i32) -> Result<(), ExtError> {
+    pub(crate) fn touch_dir(&mut self, dir: u32, links: i32) -> Result<(), ExtError> {
         let mut inode = self.inode(dir)?;
         inode.touch(self.store.now);
         // One link means more than the field counts.
@@ -162,7 +163,17 @@ impl<D: BlockDevice> Ext<D> {
             return Err(error);
         }
         self.touch_dir(dir, directory.into())?;
+        self.note_name(Change::Create, dir, (number, &inode), name);
         Ok(number)
+    }
+
+    /// A name of a file changed. Fast commits leave those of directories to whole commits: Linux
+    /// replays them with wrong links.
+    fn note_name(&mut self, change: Change, dir: u32, (number, inode): (u32, &Inode), name: &[u8]) {
+        match inode.kind() {
+            Some(FileType::File) => self.pending.rename(change, dir, number, name),
+            _ => self.pending.forbid(),
+        }
     }
 
     /// What a new inode holds from the beginning.
@@ -193,7 +204,12 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// The contents of a new directory: itself and its parent.
-    fn fill_dir(&mut self, number: u32, inode: &mut Inode, parent: u32) -> Result<(), ExtError> {
+    pub(crate) fn fill_dir(
+        &mut self,
+        number: u32,
+        inode: &mut Inode,
+        parent: u32,
+    ) -> Result<(), ExtError> {
         let kind = if self.types() {
             FileType::Directory.number()
         } else {
@@ -227,6 +243,7 @@ impl<D: BlockDevice> Ext<D> {
         stored.links = stored.links.saturating_add(1);
         stored.ctime = stored.rounded(self.store.now);
         self.put_inode(number, &stored)?;
+        self.note_name(Change::Link, dir, (number, &stored), name);
         self.touch_dir(dir, 0)
     }
 
@@ -246,6 +263,7 @@ impl<D: BlockDevice> Ext<D> {
         let found = self.need(dir, name)?;
         self.remove_entry(&found)?;
         self.touch_dir(dir, -i32::from(directory))?;
+        self.note_name(Change::Unlink, dir, (number, &inode), name);
         self.lose_name(number, &inode)
     }
 
@@ -281,7 +299,7 @@ impl<D: BlockDevice> Ext<D> {
             Some(target) if how == Exchange => {
                 self.exchange(from.0, (source, moved, inode), to.0, target)
             }
-            Some(target) => self.replace(from, (source, moved, inode), to.0, target),
+            Some(target) => self.replace(from, (source, moved, inode), to, target),
             None => self.move_name(from, (source, moved, inode), to),
         }
     }
@@ -342,6 +360,7 @@ impl<D: BlockDevice> Ext<D> {
         self.remove_entry(&source)?;
         self.touch_dir(from.0, -i32::from(directory))?;
         self.touch_dir(to.0, directory.into())?;
+        self.note_move(from, to, (moved, &inode));
         self.finish_move(from.0, to.0, moved)
     }
 
@@ -350,7 +369,7 @@ impl<D: BlockDevice> Ext<D> {
         &mut self,
         from: (u32, &[u8]),
         (source, moved, inode): (Found, u32, Inode),
-        to: u32,
+        to: (u32, &[u8]),
         target: Found,
     ) -> Result<(), ExtError> {
         let (lost, gone) = self.child(&target)?;
@@ -361,9 +380,17 @@ impl<D: BlockDevice> Ext<D> {
         self.remove_entry(&source)?;
         // A directory takes another's place: one fewer where it came from.
         self.touch_dir(from.0, -i32::from(inode.is_dir()))?;
-        self.touch_dir(to, 0)?;
-        self.finish_move(from.0, to, moved)?;
+        self.touch_dir(to.0, 0)?;
+        self.note_name(Change::Unlink, to.0, (lost, &gone), to.1);
+        self.note_move(from, to, (moved, &inode));
+        self.finish_move(from.0, to.0, moved)?;
         self.lose_name(lost, &gone)
+    }
+
+    /// A file has another name, and its old one no more.
+    fn note_move(&mut self, from: (u32, &[u8]), to: (u32, &[u8]), moved: (u32, &Inode)) {
+        self.note_name(Change::Link, to.0, moved, to.1);
+        self.note_name(Change::Unlink, from.0, moved, from.1);
     }
 
     fn check_replaceable(
@@ -396,6 +423,7 @@ impl<D: BlockDevice> Ext<D> {
         }
         let balance = i32::from(twin.is_dir()) - i32::from(inode.is_dir());
         self.check_exchange(from, to, balance)?;
+        self.pending.forbid();
         self.point_entry(&source, other, twin.kind().map_or(0, FileType::number))?;
         self.point_entry(&target, moved, inode.kind().map_or(0, FileType::number))?;
         let gained = if from == to { 0 } else { balance };

@@ -75,7 +75,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// The list from its first, which comes last here.
-    fn read_orphans(&mut self, first: u32) -> Result<Vec<u32>, ExtError> {
+    pub(crate) fn read_orphans(&mut self, first: u32) -> Result<Vec<u32>, ExtError> {
         let layout = self.store.layout;
         let mut found = Vec::new();
         let mut met = BTreeSet::new();

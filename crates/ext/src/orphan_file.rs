@@ -98,7 +98,7 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
-    fn is_inode_taken(&mut self, inode: u32) -> Result<bool, ExtError> {
+    pub(crate) fn is_inode_taken(&mut self, inode: u32) -> Result<bool, ExtError> {
         let layout = self.store.layout;
         if !(layout.first_inode..=layout.inodes).contains(&inode) {
             return Ok(false);

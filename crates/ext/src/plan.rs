@@ -10,6 +10,8 @@ use crate::{
 };
 use nandlab_jbd::crc32c;
 
+/// Blocks of a journal for which mke2fs adds one for fast commits.
+const FAST_SHARE: u32 = 64;
 const MIB: u64 = 1 << 20;
 /// The features that mke2fs gives to ext4 and not to ext3.
 const EXT4_INCOMPAT: u32 = incompat::EXTENTS | incompat::WIDE | incompat::FLEX_BG;
@@ -22,6 +24,8 @@ const FLEX: u32 = 16;
 pub(crate) struct Plan {
     pub layout: Layout,
     pub journal_blocks: u32,
+    /// Those of them that are for fast commits.
+    pub fast_blocks: u32,
     /// Groups whose bitmaps and tables lie together.
     pub flex: u32,
 }
@@ -120,9 +124,17 @@ impl Plan {
             }
             layout.compat |= compat::HAS_JOURNAL;
         }
+        let fast_blocks = match choices.fast_commit {
+            true => journal_blocks / FAST_SHARE,
+            false => 0,
+        };
+        if fast_blocks > 0 {
+            layout.compat |= compat::FAST_COMMIT;
+        }
         Ok(Self {
             layout,
-            journal_blocks,
+            journal_blocks: journal_blocks + fast_blocks,
+            fast_blocks,
             flex: if choices.ext4 { FLEX } else { 1 },
         })
     }

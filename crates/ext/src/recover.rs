@@ -52,6 +52,7 @@ pub(crate) fn recover<D: BlockDevice>(device: D, options: Options) -> Result<Dis
         clean_blocks: 1,
         checksums: layout.has_sums(),
         wide: layout.incompat & incompat::WIDE != 0,
+        fast: options.fast_commit && layout.has(compat::FAST_COMMIT),
         // Linux empties the log of a volume that asks for no recovery.
         skip_recovery: !needed,
         seeded_bug: match seeded_bug {
@@ -60,6 +61,7 @@ pub(crate) fn recover<D: BlockDevice>(device: D, options: Options) -> Result<Dis
         },
     };
     let journal = Journal::load(probe.into_device(), map, layout.block, choices)?;
+    let journal = crate::replay::replay(journal, &layout, options)?;
     let error = journal.error();
     let disk = if journaled {
         check_size(&journal)?;

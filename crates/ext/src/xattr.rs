@@ -470,6 +470,7 @@ impl<D: BlockDevice> Ext<D> {
         inode: &mut Inode,
         all: &[Attribute],
     ) -> Result<(), ExtError> {
+        self.pending.forbid();
         // The block first: it may find no space.
         let mut outside: Vec<&Attribute> = all.iter().filter(|a| !a.inside).collect();
         outside.sort_by_key(|a| (a.space, a.name.len(), a.name.clone()));

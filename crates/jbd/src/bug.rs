@@ -21,4 +21,10 @@ pub enum SeededBug {
     EscapeForgotten,
     /// Recovery brings home the oldest version of a block.
     OldestWins,
+    /// Recovery empties a log with fast commits before their replay.
+    FastLogClosed,
+    /// The last block of a fast commit does not wait for what it leads to.
+    FastUnfenced,
+    /// A fast commit returns before it is durable.
+    FastUnflushed,
 }

@@ -117,6 +117,8 @@ impl<D: BlockDevice> Journal<D> {
             self.next = running.tid;
             return;
         }
+        self.fast = None;
+        self.fast_used = 0;
         self.committing = Some(Committing {
             tid: running.tid,
             started: running.started,

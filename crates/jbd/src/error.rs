@@ -57,14 +57,14 @@ pub enum JournalError {
         /// The transaction.
         tid: Tid,
     },
-    /// The log ends with commits of the short form, which are not replayed.
+    /// The log goes on with fast commits, and the file system cannot replay them.
     #[error(
-        "journal block {log}: a fast commit behind transaction {tid}: expected none, e2fsck replays it"
+        "journal block {log}: fast commits of transaction {tid}, expected none on a volume that is not written here; e2fsck replays them"
     )]
     FastCommit {
-        /// The block of the journal.
+        /// The first block of the fast commits, as a block of the journal.
         log: u32,
-        /// The transaction that it belongs to.
+        /// The transaction that they belong to.
         tid: Tid,
     },
     /// A revoke block's count of bytes is outside the block.

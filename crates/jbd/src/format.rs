@@ -303,12 +303,13 @@ pub(crate) fn commit_time(block: &[u8]) -> u64 {
     u64::from(word(block, COMMIT_TIME)) << 32 | u64::from(word(block, COMMIT_TIME + 4))
 }
 
-/// True if a block of the area of fast commits begins one that follows the transactions of the log
+/// The transaction of the fast commits whose area begins with this block; none if there are none
 /// (Linux `fs/ext4/fast_commit.h`; little-endian).
-pub(crate) fn is_fast_commit(block: &[u8], tid: Tid) -> bool {
+pub(crate) fn fast_commit(block: &[u8]) -> Option<Tid> {
     /// Tag and length of the head.
     const HEAD: [u8; 4] = [9, 0, 8, 0];
-    block[..4] == HEAD && block[8..12] == tid.0.to_le_bytes()
+    let tid = block.get(8..12)?.try_into().ok()?;
+    (block[..4] == HEAD).then(|| Tid(u32::from_le_bytes(tid)))
 }
 
 #[cfg(test)]

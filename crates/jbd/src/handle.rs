@@ -199,7 +199,7 @@ impl<D: BlockDevice> Journal<D> {
         Ok(())
     }
 
-    fn check_length(&self, data: &[u8]) -> Result<(), JournalError> {
+    pub(crate) fn check_length(&self, data: &[u8]) -> Result<(), JournalError> {
         let found = data.len();
         let expected = self.block_size();
         if found == expected as usize {

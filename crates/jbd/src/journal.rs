@@ -18,6 +18,7 @@ use alloc::{
     vec,
     vec::Vec,
 };
+use core::ops::Range;
 use nandlab_block::{BlockDevice, BlockError, Lru};
 use nandlab_sim::{Nanos, with_defaults};
 
@@ -63,6 +64,8 @@ with_defaults! {
         pub checksums: bool = false,
         /// The journal gets block numbers of 64 bits; otherwise it keeps what it has.
         pub wide: bool = false,
+        /// The journal gets space for fast commits at its end; otherwise it keeps what it has.
+        pub fast: bool = false,
         /// Clean blocks that are kept in memory, at least one.
         pub clean_blocks: usize = 256,
         /// A rule left out on purpose.
@@ -125,6 +128,10 @@ pub struct Journal<D> {
     pub(crate) tally: Tally,
     /// One block, for what is put together.
     pub(crate) scratch: Vec<u8>,
+    /// Blocks of fast commits that the next transaction replaces.
+    pub(crate) fast: Option<(Range<u32>, Tid)>,
+    /// Blocks of the area that fast commits of the next transaction take.
+    pub(crate) fast_used: u32,
     recovery: Recovery,
 }
 
@@ -173,8 +180,14 @@ impl<D: BlockDevice> Journal<D> {
             });
         }
         let recovery = recover(&mut blocks, &mut sb, &options)?;
-        let next = sb.sequence().next();
-        let sb_changed = sb.choose(options.checksums, options.wide);
+        let fast = sb.fast_area().zip(recovery.fast);
+        let sb_changed = sb.choose(options.checksums, options.wide, options.fast);
+        let ring = Ring::new(sb.first(), sb.end());
+        let (ring, next) = match recovery.fast {
+            // The transaction that replaces the fast commits has their number.
+            Some(_) => (ring.with_head(sb.start().max(sb.first())), sb.sequence()),
+            None => (ring, sb.sequence().next()),
+        };
         let scratch = vec![0; block_size as usize];
         let finished = VecDeque::new();
         let dirty = BTreeMap::new();
@@ -202,6 +215,8 @@ impl<D: BlockDevice> Journal<D> {
             aborted,
             tally,
             scratch,
+            fast,
+            fast_used: 0,
             recovery,
         })
     }
@@ -227,10 +242,37 @@ impl<D: BlockDevice> Journal<D> {
     }
 
     /// The most credits that one transaction, and so one handle, may have: a quarter of the
-    /// journal.
+    /// journal. The transaction that replaces fast commits must stay one. It has the empty log
+    /// for itself, and may have most of it.
     pub fn credits_max(&self) -> u32 {
+        if self.fast.is_some() {
+            return self.ring.blocks() / 4 * 3;
+        }
         // The log of a strange journal may begin anywhere in it.
         (self.sb.blocks() / 4).min(self.ring.blocks() / 2)
+    }
+
+    /// Fast commits that recovery found behind the log, if no transaction has replaced them yet:
+    /// their blocks of the journal and their transaction. The file system replays them and commits
+    /// its changes as one transaction. That has the same number and makes them void, so the replay
+    /// is atomic.
+    pub fn fast_commits(&self) -> Option<(Range<u32>, Tid)> {
+        self.fast.clone()
+    }
+
+    /// Reads a block of the journal into `data`, which is one block long. Returns its place on the
+    /// device.
+    pub fn read_log(&mut self, log: u32, data: &mut [u8]) -> Result<u64, JournalError> {
+        let blocks = self.blocks.map().blocks();
+        if log >= blocks {
+            return Err(JournalError::Block {
+                block: log.into(),
+                blocks: blocks.into(),
+            });
+        }
+        self.check_length(data)?;
+        self.blocks.read_log(log, data)?;
+        Ok(self.blocks.map().home(log))
     }
 
     /// The device, for what the journal has no part in: plain data, the file system's own

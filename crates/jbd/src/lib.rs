@@ -52,6 +52,7 @@
 //! | `ring` | free space in the log |
 //! | `transaction`, `handle` | what a transaction holds, and how it comes to hold it |
 //! | `commit` | into the log |
+//! | `fast` | fast commits, whose bytes are the file system's |
 //! | `checkpoint`, `remap` | home, by copying or JFTL's way |
 //! | `recover` | after a crash |
 
@@ -65,6 +66,7 @@ mod bug;
 mod checkpoint;
 mod commit;
 mod error;
+mod fast;
 mod format;
 mod handle;
 mod journal;
@@ -79,6 +81,7 @@ mod transaction;
 #[doc(hidden)]
 pub use bug::SeededBug;
 pub use error::JournalError;
+pub use fast::FastPlace;
 pub use format::{MAGIC, Tid};
 pub use journal::{
     BLOCKS_MIN, COMMIT_INTERVAL, Checkpoint, Journal, LINUX_BLOCKS_MIN, Options, Tally, create,

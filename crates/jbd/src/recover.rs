@@ -31,6 +31,9 @@ pub struct Recovery {
     pub superseded: u32,
     /// The log was not empty, and was emptied without a replay.
     pub skipped: bool,
+    /// The transaction of fast commits that follow the log's last transaction. They wait for the
+    /// file system, see [`Journal::fast_commits`](crate::Journal::fast_commits).
+    pub fast: Option<Tid>,
 }
 
 /// Where the log ends: the first transaction without commit block, and where it would begin.
@@ -76,7 +79,6 @@ pub(crate) fn recover<D: BlockDevice>(
     }
     let bug = options.seeded_bug;
     let end = walk(blocks, sb, None, bug, |_, _| Ok(()))?;
-    check_fast(blocks, sb, end)?;
     if options.skip_recovery {
         sb.set_log(0, end.tid.next());
         blocks.write_log(0, sb.bytes())?;
@@ -89,6 +91,7 @@ pub(crate) fn recover<D: BlockDevice>(
     let remap = options.checkpoint != Checkpoint::Copy;
     let mut found = Recovery {
         transactions: end.tid.0.wrapping_sub(sb.sequence().0),
+        fast: fast_commits(blocks, sb, end)?,
         ..Recovery::default()
     };
     let revoked = match bug {
@@ -97,9 +100,11 @@ pub(crate) fn recover<D: BlockDevice>(
     };
     let versions = versions(blocks, sb, end, bug, &revoked, &mut found)?;
     check_copies(blocks, sb, &versions)?;
-    // One number is left out, as Linux does: whatever stands in the log is then older than what
-    // comes.
-    sb.set_log(0, end.tid.next());
+    close_log(
+        sb,
+        end,
+        found.fast.is_some() && bug != Some(SeededBug::FastLogClosed),
+    );
     if !(remap && end.has_space && remap_home(blocks, sb, &versions, end.log, &mut found)?) {
         copy_home(blocks, &versions, bug, |_| true, &mut found.copied)?;
         if bug != Some(SeededBug::RecoveryUnfenced) {
@@ -299,20 +304,29 @@ fn check_copies<D: BlockDevice>(
     Ok(())
 }
 
-/// Refuses a log that goes on with fast commits.
-fn check_fast<D: BlockDevice>(
+/// The transaction of the fast commits with which the log goes on. They count only as long as it
+/// is the next one.
+fn fast_commits<D: BlockDevice>(
     blocks: &mut Blocks<D>,
     sb: &Superblock,
     end: End,
-) -> Result<(), JournalError> {
-    let Some(log) = sb.fast_start() else {
-        return Ok(());
+) -> Result<Option<Tid>, JournalError> {
+    let Some(area) = sb.fast_area() else {
+        return Ok(None);
     };
     let mut bytes = vec![0; blocks.size() as usize];
-    blocks.read_log(log, &mut bytes)?;
-    match format::is_fast_commit(&bytes, end.tid) {
-        true => Err(JournalError::FastCommit { log, tid: end.tid }),
-        false => Ok(()),
+    blocks.read_log(area.start, &mut bytes)?;
+    Ok(format::fast_commit(&bytes).filter(|tid| *tid == end.tid))
+}
+
+/// Makes the superblock of a log whose transactions are all at home.
+fn close_log(sb: &mut Superblock, end: End, open: bool) {
+    match open {
+        // Fast commits stay valid until the transaction of their number commits.
+        true => sb.set_log(end.log, end.tid),
+        // Linux leaves one number out, too: whatever stands in the log is then older than what
+        // comes.
+        false => sb.set_log(0, end.tid.next()),
     }
 }
 

@@ -24,6 +24,11 @@ impl Ring {
         }
     }
 
+    /// The same ring, still empty, with its head elsewhere.
+    pub fn with_head(self, head: u32) -> Self {
+        Self { head, ..self }
+    }
+
     pub fn blocks(&self) -> u32 {
         self.end - self.first
     }

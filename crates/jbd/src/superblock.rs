@@ -9,6 +9,7 @@ use crate::{
     sum::crc32c,
 };
 use alloc::boxed::Box;
+use core::ops::Range;
 
 /// Offsets of the superblock's fields.
 mod field {
@@ -135,7 +136,7 @@ impl Superblock {
                 "one behind the superblock, inside the journal",
             );
         }
-        if sb.start() != 0 && !(sb.first()..sb.blocks()).contains(&sb.start()) {
+        if sb.start() != 0 && !(sb.first()..sb.end()).contains(&sb.start()) {
             return wrong(field::START, "start of the log", "0, or a block of the log");
         }
         for (offset, known) in [(field::INCOMPATIBLE, KNOWN), (field::READ_ONLY, 0)] {
@@ -184,11 +185,19 @@ impl Superblock {
         }
     }
 
-    /// Chooses checksums of the newest kind, and the width of block numbers; only while the log is
-    /// empty. Says whether that changed anything.
-    pub fn choose(&mut self, sums: bool, wide: bool) -> bool {
+    /// Chooses checksums of the newest kind, the width of block numbers, and fast commits; only
+    /// while the log is empty. Says whether that changed anything.
+    pub fn choose(&mut self, sums: bool, wide: bool, fast: bool) -> bool {
         let old = self.features();
         let mut new = old | if wide { WIDE } else { 0 };
+        let area = match word(&self.0, field::FAST_BLOCKS) {
+            0 => FAST_BLOCKS,
+            blocks => blocks,
+        };
+        // The log keeps most of the journal.
+        if fast && area <= self.blocks() / 4 {
+            new |= FAST;
+        }
         if sums {
             new = new & !SUMS_V2 | SUMS_V3;
         }
@@ -212,12 +221,10 @@ impl Superblock {
         self.blocks().saturating_sub(self.fast_blocks())
     }
 
-    /// The first block of the fast commits; none where there are none.
-    pub fn fast_start(&self) -> Option<u32> {
-        let start = self.end() + 1;
-        (self.fast_blocks() > 1)
-            .then_some(start)
-            .filter(|start| *start < self.blocks())
+    /// The blocks of the fast commits; none where there are none.
+    pub fn fast_area(&self) -> Option<Range<u32>> {
+        let area = self.end() + 1..self.blocks();
+        (self.fast_blocks() > 1 && !area.is_empty()).then_some(area)
     }
 
     fn fast_blocks(&self) -> u32 {
@@ -321,14 +328,14 @@ impl Superblock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::is_fast_commit;
+    use crate::format::fast_commit;
     use alloc::{string::ToString, vec::Vec};
 
     #[test]
     fn a_journal_gets_checksums_and_wide_numbers_once() {
         let mut sb = Superblock::new(1024, 4096);
-        assert!(!sb.choose(false, false));
-        assert!(sb.choose(true, true) && !sb.choose(true, true));
+        assert!(!sb.choose(false, false, false));
+        assert!(sb.choose(true, true, false) && !sb.choose(true, true, false));
         assert_eq!(word(sb.bytes(), field::INCOMPATIBLE), WIDE | SUMS_V3);
         let bytes: Box<[u8]> = sb.bytes().into();
         assert_eq!(Superblock::parse(bytes.clone(), 4096), Ok(sb));
@@ -346,14 +353,17 @@ mod tests {
         let mut bytes: Box<[u8]> = Superblock::new(1024, 4096).bytes().into();
         put(&mut bytes, field::INCOMPATIBLE, FAST);
         let sb = Superblock::parse(bytes.clone(), 4096).unwrap();
-        assert_eq!((sb.end(), sb.fast_start()), (3840, Some(3841)));
+        assert_eq!((sb.end(), sb.fast_area()), (3840, Some(3841..4096)));
         put(&mut bytes, field::FAST_BLOCKS, 64);
         let sb = Superblock::parse(bytes.clone(), 4096).unwrap();
-        assert_eq!((sb.end(), sb.fast_start()), (4032, Some(4033)));
+        assert_eq!((sb.end(), sb.fast_area()), (4032, Some(4033..4096)));
         put(&mut bytes, field::FAST_BLOCKS, 4096);
         assert!(Superblock::parse(bytes, 4096).is_err());
         let head = [9, 0, 8, 0, 0, 0, 0, 0, 7, 0, 0, 0];
-        assert!(is_fast_commit(&head, Tid(7)) && !is_fast_commit(&head, Tid(6)));
+        assert_eq!(
+            (fast_commit(&head), fast_commit(&[0; 12])),
+            (Some(Tid(7)), None)
+        );
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! A power cut finds each rule that ext2, ext3 and their journal may leave out, on a disk
 //! that writes in an order of its own. `docs/mutants.md` lists the states that it took.
 
-use crate::crash_stack::volumes::{chip, ext3, layer};
+use crate::crash_stack::volumes::{chip, ext3, fast, large_chip, layer};
 use nandlab_crash::files::mixed;
 use nandlab_crash::{Cuts, FileOp, Files, Plan, SecondLevel, assert_each_found};
 use nandlab_ext::{Checkpoint, ExtVolume, Mode, SeededBug, SeededJournalBug as InJournal};
 use nandlab_ftl::page::PageOptions;
+use nandlab_nand::ChipSpec;
 use nandlab_testkit::bugs::assert_row;
 use nandlab_testkit::open::KeptOpen;
 use nandlab_testkit::scrambled::{Manner, Scrambled};
@@ -17,6 +18,8 @@ struct Run<'a> {
     ops: Vec<FileOp>,
     cuts: u64,
     second: SecondLevel,
+    chip: ChipSpec,
+    manner: Manner,
     bugs: &'a [SeededBug],
 }
 
@@ -41,8 +44,8 @@ impl Run<'_> {
             let mut volume = self.volume.clone();
             volume.options.seeded_bug = seeded_bug;
             Files {
-                chip: chip(),
-                layer: Scrambled(layer(None), Manner::Honest),
+                chip: self.chip.clone(),
+                layer: Scrambled(layer(None), self.manner),
                 volume: wrap(volume),
             }
         };
@@ -82,6 +85,8 @@ fn ext3_run<'a>(mode: Mode, seed: u64, bugs: &'a [SeededBug]) -> Run<'a> {
         ops: mixed(seed, 80),
         cuts: 200,
         second: SecondLevel::Off,
+        chip: chip(),
+        manner: Manner::Honest,
         bugs,
     }
 }
@@ -120,6 +125,54 @@ fn every_rule_that_ext3_leaves_out_is_found() {
     ext3_run(Mode::Ordered, 1, &[SeededBug::OrphansForgotten]).is_shown(KeptOpen);
 }
 
+/// Files cut short, each followed by an fsync, then a mixed run.
+fn cut_short() -> Vec<FileOp> {
+    let paths = ["one", "two", "three", "four"];
+    let own = paths.into_iter().flat_map(|path| {
+        let (path, length, seed): (nandlab_crash::files::Path, _, _) = (path.into(), 3000, 7);
+        [
+            FileOp::Create { path: path.clone() },
+            FileOp::Append {
+                path: path.clone(),
+                length,
+                seed,
+            },
+            FileOp::Fsync { path: path.clone() },
+            FileOp::Truncate {
+                path: path.clone(),
+                length: 500,
+            },
+            FileOp::Fsync { path },
+        ]
+    });
+    own.chain(mixed(1, 20)).collect()
+}
+
+fn fast_run<'a>(seed: u64, bugs: &'a [SeededBug]) -> Run<'a> {
+    let volume = fast(Checkpoint::Copy);
+    Run {
+        layer: "ext4, fast commits",
+        volume,
+        chip: large_chip(),
+        // A torn superblock has a wrong checksum.
+        manner: Manner::WholeRequests,
+        ..ext3_run(Mode::Ordered, seed, bugs)
+    }
+}
+
+#[test]
+fn every_rule_that_a_fast_commit_leaves_out_is_found() {
+    let journal = [InJournal::FastUnfenced, InJournal::FastUnflushed];
+    fast_run(1, &journal.map(SeededBug::Journal)).is_shown(|volume| volume);
+    fast_run(1, &[SeededBug::ContentsLate]).is_shown(|volume| volume);
+    let run = Run {
+        ops: cut_short(),
+        cuts: 60,
+        ..fast_run(1, &[SeededBug::ForbiddenFast])
+    };
+    run.is_shown(|volume| volume);
+}
+
 fn ext2_run<'a>(seed: u64, bugs: &'a [SeededBug]) -> Run<'a> {
     Run {
         layer: "ext2",
@@ -127,6 +180,8 @@ fn ext2_run<'a>(seed: u64, bugs: &'a [SeededBug]) -> Run<'a> {
         ops: mixed(seed, 100),
         cuts: 250,
         second: SecondLevel::Off,
+        chip: chip(),
+        manner: Manner::Honest,
         bugs,
     }
 }

@@ -17,7 +17,7 @@ use nandlab_ext::{Checkpoint, ExtVolume, Mode};
 use nandlab_ftl::page::{PageOptions, SeededBug};
 use nandlab_testkit::scrambled::{Manner, Scrambled};
 use nandlab_vfs::{Mounted, Nature, Promise, Volume, VolumeError};
-use volumes::{WAYS, chip, ext3, ext4, large_chip, layer};
+use volumes::{WAYS, chip, ext3, ext4, fast, large_chip, layer};
 
 /// Before, within and after every operation; one recovery in so many is cut again at all of its
 /// own.
@@ -104,6 +104,23 @@ fn ext4_keeps_its_promises_in_other_runs() {
     for seed in 2..5 {
         for volume in WAYS.map(ext4) {
             assert_survives(&large_stack(volume), &mixed(seed, 120), &sample);
+        }
+    }
+}
+
+#[test]
+fn fast_commits_keep_the_promise_of_the_mode_at_every_cut() {
+    for checkpoint in [Checkpoint::Copy, Checkpoint::Remap, Checkpoint::RemapLate] {
+        let volume = large_stack(fast(checkpoint));
+        let report = assert_survives(&volume, &mixed(1, 60), &plan(400));
+        assert_eq!(report.states, 3 * report.chip_ops);
+        let sample = Plan {
+            cuts: Cuts::Sample(120),
+            second: SecondLevel::Every(4),
+            ..plan(100)
+        };
+        for seed in 2..8 {
+            assert_survives(&volume, &mixed(seed, 120), &sample);
         }
     }
 }

@@ -5,6 +5,8 @@ mod common;
 mod crash;
 mod crash_stack;
 mod ext4;
+mod fast;
+mod fast_writer;
 mod faults;
 mod hostile;
 mod journaled;

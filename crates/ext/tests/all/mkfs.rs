@@ -116,6 +116,13 @@ fn ext4_is_what_mke2fs_makes() {
         ..Format::default()
     };
     assert_same_ext4(100_000, &["-b", "4096"], &block(4096));
+    let fast = Format {
+        fast_commit: true,
+        ..Format::default()
+    };
+    for kib in [8192, 140_000] {
+        assert_same_ext4(kib, &["-O", "fast_commit"], &fast);
+    }
     assert_same_ext4(
         100_000,
         &["-b", "2048", "-m", "0"],

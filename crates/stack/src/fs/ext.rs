@@ -14,6 +14,9 @@ const KEYS: [&str; 2] = ["block", "inode-size"];
 /// The keys of those with a journal.
 const JOURNAL_KEYS: [&str; 4] = ["journal-size", "mode", "checkpoint", "commit-interval"];
 
+/// The keys of ext4.
+const EXT4_KEYS: [&str; 1] = ["fast-commit"];
+
 pub(super) struct ExtKind;
 
 impl FsKind for ExtKind {
@@ -32,6 +35,11 @@ impl FsKind for ExtKind {
                 keys: &JOURNAL_KEYS,
                 types: &["ext3", "ext4"],
                 needs: "type = \"ext3\" or \"ext4\"",
+            },
+            KeyGroup {
+                keys: &EXT4_KEYS,
+                types: &["ext4"],
+                needs: "type = \"ext4\"",
             },
         ]
     }
@@ -93,6 +101,7 @@ impl ExtDescription {
         };
         if journal {
             ext.take_journal(section)?;
+            ext.take_fast(section)?;
         } else {
             ext.mount.mode = Mode::Unjournaled;
         }
@@ -121,6 +130,19 @@ impl ExtDescription {
         self.mount.commit_interval = section
             .checked("commit-interval", usual, fine, "a time above 0")?
             .0;
+        Ok(())
+    }
+
+    fn take_fast(&mut self, section: &mut Section) -> Result<(), DescriptionError> {
+        if !self.format.ext4 {
+            return Ok(());
+        }
+        let fast = section.or("fast-commit", false)?;
+        if fast && self.mount.mode != Mode::Ordered {
+            return Err(section.refuse("fast-commit", "true", "false unless mode is \"ordered\""));
+        }
+        self.format.fast_commit = fast;
+        self.mount.fast_commit = fast;
         Ok(())
     }
 

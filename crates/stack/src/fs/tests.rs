@@ -239,6 +239,8 @@ fn every_choice_of_ext_arrives() {
         (other.mount.commit_interval, other.mount.barriers),
         (1_000_000_000, false)
     );
+    let fast = ext("type = \"ext4\"\nfast-commit = true");
+    assert!(fast.format.fast_commit && fast.mount.fast_commit);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What the tests share: disks, and the tools of e2fsprogs as judges.
 
+pub mod fast;
+
 use nandlab_block::{BlockDevice, Lba, Ram};
 use nandlab_ext::{Ext, Options};
 use nandlab_testkit::disk;

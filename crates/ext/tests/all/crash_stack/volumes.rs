@@ -53,6 +53,14 @@ pub fn ext4(way: (Mode, Checkpoint)) -> ExtVolume {
     volume
 }
 
+/// The same with fast commits.
+pub fn fast(checkpoint: Checkpoint) -> ExtVolume {
+    let mut volume = ext4((Mode::Ordered, checkpoint));
+    volume.format.fast_commit = true;
+    volume.options.fast_commit = true;
+    volume
+}
+
 pub fn ext3((mode, checkpoint): (Mode, Checkpoint)) -> ExtVolume {
     let format = Format {
         journal: true,

@@ -3,5 +3,6 @@
 
 mod e2fsprogs;
 mod ext4_kernel;
+mod fast_kernel;
 mod journaled_kernel;
 mod kernel;
