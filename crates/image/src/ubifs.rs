@@ -6,6 +6,7 @@
 use crate::error::Result;
 use crate::truncated::Truncation;
 use crate::volume::{Access, AnyLebs, Layer, Mounted, Opening, Volume, failed};
+use crate::walk::Losses;
 use nandlab_sim::Backing as _;
 use nandlab_ubifs::{Bare, Ubifs, UbifsError};
 
@@ -16,12 +17,8 @@ impl Volume {
     pub(crate) fn ubifs_bytes(&mut self, opening: &Opening, access: Access) -> Result<()> {
         let bytes = self.place.open(access, 0)?;
         let there = bytes.len();
-        let bare = Bare::new(bytes).map_err(|error| failed(NAME, error))?;
-        let Some(bare) = bare else {
-            return Err(failed(
-                NAME,
-                "no superblock, expected one in the first 4096 bytes",
-            ));
+        let Some(bare) = Bare::new(bytes).map_err(|error| failed(NAME, error))? else {
+            return self.ubifs_headless(opening, access);
         };
         let declared = bare.declared_bytes();
         if declared > there && access == Access::Write {
@@ -36,9 +33,23 @@ impl Volume {
         self.ubifs(Box::new(bare), opening, access)
     }
 
+    /// A file without a sound superblock.
+    fn ubifs_headless(&mut self, opening: &Opening, access: Access) -> Result<()> {
+        let bytes = self.place.open(access, 0)?;
+        let may_guess = opening.salvage && access == Access::Read;
+        match may_guess.then(|| Bare::guessed(bytes)).flatten() {
+            Some(bare) => self.ubifs(Box::new(bare), opening, access),
+            None => Err(failed(
+                NAME,
+                "no superblock, expected one in the first 4096 bytes",
+            )),
+        }
+    }
+
     /// Logical blocks with a superblock in the first of them.
     pub(crate) fn ubifs(&mut self, lebs: AnyLebs, opening: &Opening, access: Access) -> Result<()> {
         let fs = match access {
+            Access::Read if opening.salvage => Ubifs::salvage(lebs),
             Access::Read => Ubifs::mount(lebs),
             Access::Write => Ubifs::mount_writable(lebs),
         };
@@ -68,5 +79,19 @@ impl Volume {
         });
         self.mounted = Some(Mounted::Ubifs(Box::new(fs)));
         Ok(())
+    }
+
+    /// Lets a walk meet what no path leads to, where a format can do that without writing: UBIFS.
+    /// Returns the inodes that got a name or a stand-in.
+    pub(crate) fn reconnect(&mut self) -> Losses {
+        let mut losses = Losses::default();
+        if let Some(Mounted::Ubifs(fs)) = &mut self.mounted {
+            let told = fs.reconnect();
+            for finding in &told.findings {
+                losses.add(b"", finding.to_string());
+            }
+            losses.more += told.more;
+        }
+        losses
     }
 }

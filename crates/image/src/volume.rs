@@ -12,7 +12,7 @@ use crate::locate::{Located, Selection, locate};
 use crate::place::Place;
 use crate::sink::{HOLE, STEP};
 use crate::truncated::{self, TruncatedDisk, Truncation};
-use crate::walk::Walk;
+use crate::walk::{Losses, Walk};
 use nandlab_block::{BlockDevice, Lba};
 use nandlab_ext::Ext;
 use nandlab_f2fs::{F2fs, F2fsError};
@@ -333,8 +333,13 @@ impl Volume {
         progress: &'a mut dyn FnMut(u64),
     ) -> Result<Walk<'a>> {
         let limit = self.limit();
+        let losses = match salvage {
+            true => self.reconnect(),
+            false => Losses::default(),
+        };
         let mut walk = Walk::new(self.fs()?, salvage, progress);
         walk.limit = limit;
+        walk.losses = losses;
         Ok(walk)
     }
 

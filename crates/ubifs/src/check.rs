@@ -87,6 +87,10 @@ impl<L: Lebs> Ubifs<L> {
     /// written is committed before.
     pub fn check(&mut self) -> Report<Finding, Totals> {
         let mut report: Report<Finding, Totals> = Report::default();
+        if let Some(salvaged) = &self.salvaged {
+            report.findings = salvaged.findings.clone();
+            report.more = salvaged.more;
+        }
         if self.gate.is_writable() {
             match self.commit() {
                 Ok(()) => self.recount(),
@@ -104,8 +108,11 @@ impl<L: Lebs> Ubifs<L> {
         check.nodes();
         check.early();
         check.inodes();
-        check.commit();
-        check.space();
+        // The last commit tells nothing of nodes that a scan found.
+        if check.fs.salvaged.is_none() {
+            check.commit();
+            check.space();
+        }
         check.report
     }
 }

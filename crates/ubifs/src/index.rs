@@ -113,6 +113,17 @@ impl Index {
         index
     }
 
+    /// An index of which nothing is known.
+    pub fn unknown(error: UbifsError) -> Self {
+        let mut index = Self::default();
+        index.holes.push(Hole {
+            from: Key::FIRST,
+            to: Key::LAST,
+            error,
+        });
+        index
+    }
+
     fn node<L: Lebs>(
         &mut self,
         media: &mut Media<L>,

@@ -47,6 +47,7 @@ mod file;
 mod finding;
 mod fixup;
 pub mod format;
+mod guess;
 mod index;
 mod inode;
 mod journal;
@@ -61,10 +62,13 @@ mod names;
 mod node;
 mod orphans;
 mod ready;
+mod reconnect;
 mod replay;
+mod salvage;
 mod scan;
 mod sizes;
 mod space;
+mod survey;
 mod tree;
 mod volume;
 mod writer;
@@ -80,6 +84,12 @@ pub use make::{Format, format};
 pub use mount::{Journal, Ubifs};
 pub use volume::UbifsVolume;
 pub use writer::Counts;
+
+/// The length of a logical block of a volume without a superblock, by the places that its nodes
+/// name. `None` if there are too few nodes.
+pub fn leb_bytes(mut bytes: &mut dyn nandlab_sim::Backing) -> Option<u32> {
+    guess::leb_bytes(&mut bytes)
+}
 
 /// Bytes of the volume that begins with `head`, if a sound superblock does.
 pub fn declared_bytes(head: &[u8]) -> Option<u64> {

@@ -193,6 +193,7 @@ impl<L: Lebs> Ubifs<L> {
             gate: Gate::new(false),
             unpacker: Unpacker::default(),
             cursor: None,
+            salvaged: None,
         })
     }
 
@@ -225,7 +226,7 @@ impl<L: Lebs> Ubifs<L> {
 }
 
 /// A master node before the first commit, whose index has no block yet.
-fn first_master(here: &Geometry) -> Master {
+pub(crate) fn first_master(here: &Geometry) -> Master {
     let first = here.main_first();
     Master {
         sqnum: 0,

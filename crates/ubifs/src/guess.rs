@@ -1,0 +1,226 @@
+//! A superblock that is gone, from what the nodes tell.
+//!
+//! *Promises.* A reader needs the length of a block, the hash of names and the longest index node;
+//! all of them follow from nodes. The areas are not known: the main area is taken to begin where it
+//! can begin at the earliest.
+
+use crate::format::{
+    Branch, DOUBLE_HASH, Entry, Geometry, Header, IndexNode, InodeNode, KeyHash, Kind, MAGIC, Ref, Super,
+    le32, node,
+};
+use crate::lebs::LebShape;
+use alloc::vec;
+use alloc::vec::Vec;
+use nandlab_sim::Backing;
+
+/// A superblock of which only the shape is known.
+pub(crate) fn blank(shape: LebShape) -> Super {
+    let LebShape {
+        leb_bytes, lebs, ..
+    } = shape;
+    Super {
+        geometry: Geometry {
+            min_io: shape.page.unwrap_or(8).max(8),
+            leb: leb_bytes,
+            lebs,
+            lebs_max: lebs,
+            log_lebs: 2,
+            lpt_lebs: 2,
+            orphan_lebs: 1,
+            fanout: FANOUT_MAX.min(leb_bytes.saturating_sub(28) / 20),
+        },
+        key_hash: KeyHash::R5,
+        flags: 0,
+        version: 4,
+        compressor: 1,
+        bud_bytes: 3 * u64::from(leb_bytes),
+        reserved_bytes: 0,
+        saved_lebs: 0,
+        uuid: [0; 16],
+    }
+}
+
+/// No index node with more branches is looked for.
+const FANOUT_MAX: u32 = 1024;
+const FANOUT_USUAL: u32 = 8;
+
+/// What nodes tell of the superblock.
+#[derive(Debug, Default)]
+pub(crate) struct Clues {
+    /// Names with the hash R5, and with the hash for tests.
+    hashes: [u64; 2],
+    cookies: u64,
+    /// Files with each compressor.
+    compressors: [u64; 4],
+    index_len_max: u32,
+}
+
+impl Clues {
+    /// Takes what a sound leaf tells.
+    pub fn leaf(&mut self, bytes: &[u8], kind: Kind) {
+        match kind {
+            Kind::Dent | Kind::Xent => {
+                if let Ok(entry) = Entry::parse(bytes, kind) {
+                    for (votes, hash) in self.hashes.iter_mut().zip([KeyHash::R5, KeyHash::Test]) {
+                        *votes += u64::from(hash.of(entry.name) == entry.key.value());
+                    }
+                    self.cookies += u64::from(le32(bytes, 52) != 0);
+                }
+            }
+            Kind::Inode => {
+                let inode = InodeNode::parse(bytes).ok();
+                let file = inode.filter(|inode| inode.mode & 0o170_000 == 0o100_000);
+                let number = file.map_or(usize::MAX, |file| file.compressor.into());
+                if let Some(votes) = self.compressors.get_mut(number) {
+                    *votes += 1;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes the length of an index node.
+    pub fn index(&mut self, len: u32) {
+        self.index_len_max = self.index_len_max.max(len);
+    }
+
+    /// The superblock that fits the nodes best.
+    pub fn head(&self, blank: Super) -> Super {
+        let most = self.compressors.iter().max().copied().unwrap_or(0);
+        let used = self.compressors.iter().position(|votes| *votes == most);
+        let compressor = used.filter(|_| most > 0).map_or(blank.compressor, |at| at as u16);
+        let has_cookies = self.cookies > 0;
+        let fanout = self.index_len_max.saturating_sub(28) / 20;
+        Super {
+            key_hash: match self.hashes[1] > self.hashes[0] {
+                true => KeyHash::Test,
+                false => KeyHash::R5,
+            },
+            flags: if has_cookies { DOUBLE_HASH } else { 0 },
+            version: if has_cookies { 5 } else { 4 },
+            compressor,
+            geometry: Geometry {
+                fanout: fanout.max(FANOUT_USUAL),
+                ..blank.geometry
+            },
+            ..blank
+        }
+    }
+}
+
+/// Bytes of the shortest and the longest logical block.
+const LEB_MIN: u64 = 15_360;
+const LEB_MAX: u64 = 2 << 20;
+/// Places that nodes name, as proof of a length.
+const PROOFS_MAX: usize = 256;
+/// Master nodes that the first two blocks give a length by.
+const MASTERS_MAX: usize = 8;
+/// Bytes that are looked at together, and those that the next look repeats: a node may cross.
+const WINDOW: usize = 1 << 20;
+const OVERLAP: usize = 32 << 10;
+
+/// A node that lies at a place, as another node says.
+struct Proof {
+    lnum: u64,
+    offs: u64,
+    /// Its length, if that is said.
+    len: Option<u32>,
+}
+
+/// The length of a logical block of a volume without a superblock, by the nodes in its bytes: nodes
+/// name the places of other nodes.
+pub(crate) fn leb_bytes<B: Backing>(bytes: &mut B) -> Option<u32> {
+    let mut proofs = Vec::new();
+    let mut masters = Vec::new();
+    let mut window = vec![0; WINDOW.min(bytes.len() as usize)];
+    let mut at = 0;
+    while at < bytes.len() && proofs.len() < PROOFS_MAX {
+        let len = (window.len() as u64).min(bytes.len() - at) as usize;
+        let part = &mut window[..len];
+        if bytes.read_at(at, part).is_ok() {
+            clues(at, part, &mut proofs, &mut masters);
+        }
+        at += (len.saturating_sub(OVERLAP)).max(1) as u64;
+        if at + OVERLAP as u64 >= bytes.len() {
+            break;
+        }
+    }
+    proofs.truncate(PROOFS_MAX);
+    let by_masters = masters.iter().flat_map(|at| [*at, at / 2]);
+    let mut all: Vec<u64> = by_masters.chain(usual()).collect();
+    all.retain(|leb| (LEB_MIN..=LEB_MAX).contains(leb) && leb.is_multiple_of(8));
+    let mut best = None;
+    for leb in all {
+        let hits = proofs.iter().filter(|proof| proof.holds(bytes, leb)).count();
+        if hits > best.map_or(0, |(most, _)| most) {
+            best = Some((hits, leb));
+        }
+    }
+    best.filter(|(hits, _)| 2 * hits >= proofs.len().min(8))
+        .map(|(_, leb)| leb as u32)
+}
+
+/// Collects the places that nodes name, and those of master nodes.
+fn clues(from: u64, bytes: &[u8], proofs: &mut Vec<Proof>, masters: &mut Vec<u64>) {
+    let mut at = 0;
+    while let Some(rest) = bytes.get(at..).filter(|rest| rest.len() >= 24) {
+        let found = (le32(rest, 0) == MAGIC)
+            .then(|| node(rest, LEB_MAX as u32, FANOUT_MAX).ok())
+            .flatten();
+        let Some((header, whole)) = found else {
+            at += 8;
+            continue;
+        };
+        match header.kind {
+            Kind::Master if masters.len() < MASTERS_MAX => masters.push(from + at as u64),
+            Kind::Index => proofs.extend(children(whole)),
+            Kind::Ref => proofs.push(reference(whole)),
+            _ => {}
+        }
+        at += header.len.next_multiple_of(8) as usize;
+    }
+}
+
+fn children(bytes: &[u8]) -> Vec<Proof> {
+    let proof = |at: Branch| Proof {
+        lnum: at.lnum.into(),
+        offs: at.offs.into(),
+        len: Some(at.len),
+    };
+    match IndexNode::parse(bytes) {
+        Ok(node) => node.children().map(|(_, at)| proof(at)).collect(),
+        Err(_) => Vec::new(),
+    }
+}
+
+fn reference(bytes: &[u8]) -> Proof {
+    let one = Ref::parse(bytes);
+    Proof {
+        lnum: one.lnum.into(),
+        offs: one.offs.into(),
+        len: None,
+    }
+}
+
+impl Proof {
+    /// Whether a node lies there, if blocks are as long.
+    fn holds<B: Backing>(&self, bytes: &mut B, leb: u64) -> bool {
+        let at = self.lnum * leb + self.offs;
+        let mut header = [0; 24];
+        if at + 24 > bytes.len() || bytes.read_at(at, &mut header).is_err() {
+            return false;
+        }
+        let header = Header::parse(&header, LEB_MAX as u32, LEB_MAX as u32, FANOUT_MAX);
+        header.is_ok_and(|header| self.len.is_none_or(|len| len == header.len))
+    }
+}
+
+/// The lengths of logical blocks on usual chips: UBI takes one page, two, or the first 128 bytes.
+fn usual() -> impl Iterator<Item = u64> {
+    let blocks = (14..=21).map(|shift| 1u64 << shift);
+    blocks.flat_map(|block| {
+        let pages = [512u64, 1024, 2048, 4096, 8192, 16_384];
+        let headers = pages.into_iter().flat_map(|page| [page, 2 * page]);
+        headers.chain([128]).map(move |taken| block.saturating_sub(taken))
+    })
+}

@@ -1,0 +1,58 @@
+//! Every node of a logical block, wherever it lies: for those who cannot trust what leads to them.
+//!
+//! *Promises.* No bytes make it fail. A sound node is taken whole: nodes in the contents of a file
+//! are not met. A node with a wrong checksum is reported if its header can be read.
+
+use crate::format::{Fault, Geometry, Header, MAGIC, PADDING, align8, is_erased, le32, node};
+
+/// A node that was met.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    pub offs: u32,
+    pub header: Header,
+    /// Why it cannot be read; `None` for a sound node.
+    pub fault: Option<Fault>,
+}
+
+/// The nodes in the bytes of a logical block, in the order of their places.
+pub(crate) fn nodes<'a>(bytes: &'a [u8], here: &Geometry) -> impl Iterator<Item = Seen> + 'a {
+    let leb = here.leb;
+    let fanout = here.fanout;
+    let mut at = 0;
+    core::iter::from_fn(move || {
+        while let Some(rest) = bytes.get(at..).filter(|rest| rest.len() >= 24) {
+            let offs = at as u32;
+            at += 8;
+            if le32(rest, 0) != MAGIC {
+                continue;
+            }
+            let room = u32::try_from(rest.len()).unwrap_or(u32::MAX);
+            let (header, fault) = match node(rest, leb, fanout) {
+                Ok((header, _)) => (header, None),
+                Err(fault) => match Header::parse(rest, room, leb, fanout) {
+                    Ok(header) => (header, Some(fault)),
+                    Err(_) => continue,
+                },
+            };
+            let end = offs as usize + align8(header.len) as usize;
+            // The length of a damaged node counts only if something can begin behind it.
+            if fault.is_none() || is_edge(bytes.get(end..).unwrap_or_default()) {
+                at = end;
+            }
+            return Some(Seen {
+                offs,
+                header,
+                fault,
+            });
+        }
+        None
+    })
+}
+
+/// Whether a node, padding or nothing begins with these bytes.
+fn is_edge(rest: &[u8]) -> bool {
+    match rest.first_chunk::<4>() {
+        Some(first) => *first == MAGIC.to_le_bytes() || *first == [PADDING; 4] || is_erased(first),
+        None => true,
+    }
+}
