@@ -375,9 +375,8 @@ impl Volume {
                 (None, None)
             };
             let leb = u64::from(bytes.leb_bytes());
-            let begins = |lnum: u32, first: &mut [u8]| {
-                bytes.read_at(u64::from(lnum) * leb, first).is_ok()
-            };
+            let begins =
+                |lnum: u32, first: &mut [u8]| bytes.read_at(u64::from(lnum) * leb, first).is_ok();
             let (holds, inside) = match inside.is_none() && opening.salvage && has_ubifs(begins) {
                 true => (Some("UBIFS"), Some(Inside::Ubifs)),
                 false => (holds, inside),

@@ -3,7 +3,8 @@
 //! *Promises.* Those of [`Volume`]. An image that ends before its volume does is opened for reading
 //! only, and what is missing cannot be read. *Knows nothing of* how the bytes got there.
 
-use crate::error::Result;
+use crate::error::{ImageError, Result};
+use crate::make::too_small;
 use crate::truncated::Truncation;
 use crate::volume::{Access, AnyLebs, Layer, Mounted, Opening, Volume, failed};
 use crate::walk::Losses;
@@ -11,6 +12,12 @@ use nandlab_sim::Backing as _;
 use nandlab_ubifs::{Bare, Ubifs, UbifsError};
 
 const NAME: &str = "UBIFS";
+
+/// Why a new volume was not made.
+pub(crate) fn unmade(error: UbifsError) -> ImageError {
+    let is_small = error == UbifsError::Full;
+    too_small(NAME, &error.to_string(), is_small)
+}
 
 impl Volume {
     /// A file that begins with a superblock, as mkfs.ubifs writes it.
@@ -48,6 +55,10 @@ impl Volume {
 
     /// Logical blocks with a superblock in the first of them.
     pub(crate) fn ubifs(&mut self, lebs: AnyLebs, opening: &Opening, access: Access) -> Result<()> {
+        let lebs = match self.anew.take() {
+            Some(format) => nandlab_ubifs::format(lebs, &format).map_err(unmade)?,
+            None => lebs,
+        };
         let fs = match access {
             Access::Read if opening.salvage => Ubifs::salvage(lebs),
             Access::Read => Ubifs::mount(lebs),

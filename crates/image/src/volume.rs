@@ -228,6 +228,8 @@ pub struct Volume {
     pub unsupported: Option<String>,
     /// The UBI volume that was looked into.
     pub looked_into: Option<u32>,
+    /// How a new UBIFS is made in the place of the one that is met.
+    pub(crate) anew: Option<nandlab_ubifs::Format>,
     pub(crate) place: Place,
 }
 
@@ -268,10 +270,30 @@ impl Volume {
         if access == Access::Write {
             located.certain()?;
         }
+        let mut volume = Self::unopened(located);
+        volume.open_detected(opening, access)?;
+        Ok(volume)
+    }
+
+    /// Opens what was found in an image to be written, with a new and empty UBIFS in the place of
+    /// the one in it.
+    pub(crate) fn anew(
+        located: Located,
+        opening: &Opening,
+        format: nandlab_ubifs::Format,
+    ) -> Result<Self> {
+        located.certain()?;
+        let mut volume = Self::unopened(located);
+        volume.anew = Some(format);
+        volume.open_detected(opening, Access::Write)?;
+        Ok(volume)
+    }
+
+    fn unopened(located: Located) -> Self {
         let Located {
             place, detected, ..
         } = located;
-        let mut volume = Self {
+        Self {
             layers: Vec::new(),
             mounted: None,
             detected,
@@ -281,14 +303,17 @@ impl Volume {
             troubles: Vec::new(),
             unsupported: None,
             looked_into: None,
+            anew: None,
             place,
-        };
-        match detected {
-            Detected::Disk(DiskKind::Ubifs) => volume.ubifs_bytes(opening, access)?,
-            Detected::Disk(kind) => volume.open_disk(kind, opening, access)?,
-            Detected::Flash(format, kind) => volume.open_flash(format, kind, opening, access)?,
         }
-        Ok(volume)
+    }
+
+    fn open_detected(&mut self, opening: &Opening, access: Access) -> Result<()> {
+        match self.detected {
+            Detected::Disk(DiskKind::Ubifs) => self.ubifs_bytes(opening, access),
+            Detected::Disk(kind) => self.open_disk(kind, opening, access),
+            Detected::Flash(format, kind) => self.open_flash(format, kind, opening, access),
+        }
     }
 
     fn open_disk(&mut self, kind: DiskKind, opening: &Opening, access: Access) -> Result<()> {

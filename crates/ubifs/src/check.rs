@@ -5,6 +5,7 @@
 //! looked at when it was loaded. The properties of logical blocks and the totals of free and dirty
 //! space are compared with what is counted (`space`).
 
+use crate::batch::INODES_END;
 use crate::error::{Result, UbifsError};
 use crate::finding::Finding;
 use crate::format::{Branch, Key, KeyKind, align8};
@@ -466,7 +467,7 @@ impl<L: Lebs> Check<'_, L> {
         );
         let highest = self.met.keys().next_back().copied().unwrap_or(0);
         let known = self.fs.highest_inode;
-        if u64::from(highest) > known {
+        if u64::from(highest) > known || known >= INODES_END {
             self.whole("greatest inode number", known, highest.into());
         }
     }

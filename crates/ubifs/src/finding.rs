@@ -125,12 +125,19 @@ impl fmt::Display for Finding {
             Self::StandIn { inode, kind } => {
                 let kind = match kind {
                     FileType::Directory => "a directory",
-                    _ => "a file that ends with its last contents",
+                    _ => "a file up to its last contents",
                 };
-                write!(f, "inode {inode}: its node is gone; {kind} of root's stands for it")
+                write!(
+                    f,
+                    "inode {inode}: its node is gone; {kind} with root as owner stands for it"
+                )
             }
             Self::Reconnected { inode, path } => {
-                write!(f, "inode {inode}: no path leads to it; it is {}", shown(path))
+                write!(
+                    f,
+                    "inode {inode}: no path leads to it; it is {}",
+                    shown(path)
+                )
             }
             Self::Unread { path, what, error } => write!(f, "{}: {what}: {error}", shown(path)),
             Self::Name { path } => write!(f, "{}: a name that no path can hold", shown(path)),

@@ -5,8 +5,8 @@
 //! can begin at the earliest.
 
 use crate::format::{
-    Branch, DOUBLE_HASH, Entry, Geometry, Header, IndexNode, InodeNode, KeyHash, Kind, MAGIC, Ref, Super,
-    le32, node,
+    Branch, DOUBLE_HASH, Entry, Geometry, Header, IndexNode, InodeNode, KeyHash, Kind, MAGIC, Ref,
+    Super, le32, node,
 };
 use crate::lebs::LebShape;
 use alloc::vec;
@@ -88,7 +88,9 @@ impl Clues {
     pub fn head(&self, blank: Super) -> Super {
         let most = self.compressors.iter().max().copied().unwrap_or(0);
         let used = self.compressors.iter().position(|votes| *votes == most);
-        let compressor = used.filter(|_| most > 0).map_or(blank.compressor, |at| at as u16);
+        let compressor = used
+            .filter(|_| most > 0)
+            .map_or(blank.compressor, |at| at as u16);
         let has_cookies = self.cookies > 0;
         let fanout = self.index_len_max.saturating_sub(28) / 20;
         Super {
@@ -151,7 +153,10 @@ pub(crate) fn leb_bytes<B: Backing>(bytes: &mut B) -> Option<u32> {
     all.retain(|leb| (LEB_MIN..=LEB_MAX).contains(leb) && leb.is_multiple_of(8));
     let mut best = None;
     for leb in all {
-        let hits = proofs.iter().filter(|proof| proof.holds(bytes, leb)).count();
+        let hits = proofs
+            .iter()
+            .filter(|proof| proof.holds(bytes, leb))
+            .count();
         if hits > best.map_or(0, |(most, _)| most) {
             best = Some((hits, leb));
         }
@@ -221,6 +226,8 @@ fn usual() -> impl Iterator<Item = u64> {
     blocks.flat_map(|block| {
         let pages = [512u64, 1024, 2048, 4096, 8192, 16_384];
         let headers = pages.into_iter().flat_map(|page| [page, 2 * page]);
-        headers.chain([128]).map(move |taken| block.saturating_sub(taken))
+        headers
+            .chain([128])
+            .map(move |taken| block.saturating_sub(taken))
     })
 }

@@ -10,9 +10,7 @@
 use crate::dir::Named;
 use crate::error::Result;
 use crate::finding::Finding;
-use crate::format::{
-    BLOCK, Branch, Draft, Entry, Group, InodeNode, Key, KeyKind, number_of_kind,
-};
+use crate::format::{BLOCK, Branch, Draft, Entry, Group, InodeNode, Key, KeyKind, number_of_kind};
 use crate::index::Slot;
 use crate::lebs::Lebs;
 use crate::mount::Ubifs;
@@ -40,6 +38,14 @@ struct Known {
     has_entries: bool,
     /// The last block of its contents.
     last: Option<u32>,
+}
+
+impl Known {
+    /// Whether the own node has another type than the contents and the name of a file.
+    fn is_no_file(&self) -> bool {
+        let is_named = self.named == Some(FileType::File) && self.last.is_some();
+        is_named && self.kind != self.named && !self.has_entries
+    }
 }
 
 /// All inodes, and the directories that name them.
@@ -140,7 +146,9 @@ impl<L: Lebs> Ubifs<L> {
         let key = Key::new(number, KeyKind::Data, block);
         let at = self.index.at(Slot { key, ordinal: 0 });
         let last = at.and_then(|at| self.unpacked(key, at).ok());
-        last.map_or((u64::from(block) + 1) * u64::from(BLOCK), |block| block.end())
+        last.map_or((u64::from(block) + 1) * u64::from(BLOCK), |block| {
+            block.end()
+        })
     }
 
     /// Adds the node of an inode of root's.
@@ -187,7 +195,8 @@ impl<L: Lebs> Ubifs<L> {
                 Err(_) => {
                     let inode = u32::try_from(self.highest_inode + 1).ok()?;
                     self.new_inode(inode, FileType::Directory, 0)?;
-                    self.add_entry(ROOT, &name, inode, FileType::Directory).ok()?;
+                    self.add_entry(ROOT, &name, inode, FileType::Directory)
+                        .ok()?;
                     return Some((name, inode));
                 }
             }
@@ -238,7 +247,7 @@ impl Inodes {
     /// Inodes without a node that can be read, of which enough is left, with their types.
     fn missing(&self) -> impl Iterator<Item = (u32, FileType)> + '_ {
         self.known.iter().filter_map(|(number, known)| {
-            if known.kind.is_some() || known.is_hidden {
+            if known.is_hidden || known.kind.is_some() && !known.is_no_file() {
                 return None;
             }
             let is_directory = known.has_entries;

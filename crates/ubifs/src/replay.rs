@@ -22,10 +22,21 @@ use alloc::vec::Vec;
 /// What a node of the journal does.
 #[derive(Debug)]
 enum Change {
-    Inode { size: u64, is_gone: bool },
-    Data { end: u64 },
-    Entry { name: Vec<u8>, is_gone: bool },
-    Truncation { old: u64, new: u64 },
+    Inode {
+        size: u64,
+        is_gone: bool,
+    },
+    Data {
+        end: u64,
+    },
+    Entry {
+        name: Vec<u8>,
+        is_gone: bool,
+    },
+    Truncation {
+        old: u64,
+        new: u64,
+    },
     /// Contents that cannot be read.
     Lost,
 }

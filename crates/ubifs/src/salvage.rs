@@ -88,7 +88,10 @@ impl<L: Lebs> Ubifs<L> {
 
     /// Whether no superblock says where the areas lie.
     pub fn is_headless(&self) -> bool {
-        let first = self.salvaged.as_ref().and_then(|told| told.findings.first());
+        let first = self
+            .salvaged
+            .as_ref()
+            .and_then(|told| told.findings.first());
         matches!(first, Some(Finding::Scanned { what, .. }) if *what == SUPERBLOCK)
     }
 }
@@ -106,9 +109,10 @@ fn area(error: &UbifsError) -> &'static str {
 
 /// Reads what the last commit still tells, and all nodes.
 fn rebuild<L: Lebs>(media: &mut Media<L>, told: &mut Report<Finding>) -> Loaded {
-    let is_headless = told.findings.iter().any(
-        |finding| matches!(finding, Finding::Scanned { what, .. } if *what == SUPERBLOCK),
-    );
+    let is_headless = told
+        .findings
+        .iter()
+        .any(|finding| matches!(finding, Finding::Scanned { what, .. } if *what == SUPERBLOCK));
     let mut scan = Scan::read(media, told);
     if is_headless {
         media.head = scan.clues.head(media.head);
@@ -126,7 +130,11 @@ fn rebuild<L: Lebs>(media: &mut Media<L>, told: &mut Report<Finding>) -> Loaded 
         told.add(Finding::Hole { from, to, error });
     }
     scan.tell(since, &index, told);
-    let newest = scan.steps.iter().map(|step| u64::from(step.key.inode())).max();
+    let newest = scan
+        .steps
+        .iter()
+        .map(|step| u64::from(step.key.inode()))
+        .max();
     let nodes = scan.steps.len() as u64;
     let sizes = apply(media, &mut index, scan.steps, since);
     let master = master.unwrap_or_else(|| first_master(&media.geometry()));
@@ -154,7 +162,9 @@ fn committed<L: Lebs>(media: &mut Media<L>, master: Option<&Master>) -> Index {
     let index = Index::load(media, master.root);
     let bytes = master.index_bytes;
     match index.holes.is_empty() && index.bytes < bytes {
-        true => Index::unknown(Fault::value("the length of the index", index.bytes, bytes).at(1, 0)),
+        true => {
+            Index::unknown(Fault::value("the length of the index", index.bytes, bytes).at(1, 0))
+        }
         false => index,
     }
 }
@@ -185,7 +195,11 @@ fn apply<L: Lebs>(
         let mut all = Index::default();
         // What the medium does not give is passed over.
         _ = replay::apply(media, &mut all, &steps[..late], &mut sizes);
-        sizes.retain(|inode| index.known(Key::of_inode(inode), Key::of_inode(inode)).is_err());
+        sizes.retain(|inode| {
+            index
+                .known(Key::of_inode(inode), Key::of_inode(inode))
+                .is_err()
+        });
         fill(media, index, &all);
     }
     _ = replay::apply(media, index, &steps[late..], &mut sizes);
@@ -210,7 +224,10 @@ fn fill<L: Lebs>(media: &mut Media<L>, index: &mut Index, all: &Index) {
 fn add_name<L: Lebs>(media: &mut Media<L>, index: &mut Index, key: Key, at: Branch) -> Result<()> {
     let (_, bytes) = media.leaf(at, key)?;
     let entry = crate::format::Entry::parse(bytes, node::kind_of(key));
-    let name: Vec<u8> = entry.map_err(|fault| fault.at(at.lnum, at.offs))?.name.into();
+    let name: Vec<u8> = entry
+        .map_err(|fault| fault.at(at.lnum, at.offs))?
+        .name
+        .into();
     match replay::find(media, index, key, &name)? {
         (Some(_), _) => Ok(()),
         (None, _) => replay::insert(media, index, key, &name, at),
