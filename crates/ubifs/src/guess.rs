@@ -6,7 +6,7 @@
 
 use crate::format::{
     Branch, DOUBLE_HASH, Entry, Geometry, Header, IndexNode, InodeNode, KeyHash, Kind, MAGIC, Ref,
-    Super, le32, node,
+    Super, is_erased, le32, node,
 };
 use crate::lebs::LebShape;
 use alloc::vec;
@@ -113,24 +113,29 @@ impl Clues {
 /// Bytes of the shortest and the longest logical block.
 const LEB_MIN: u64 = 15_360;
 const LEB_MAX: u64 = 2 << 20;
-/// Places that nodes name, as proof of a length.
+/// Proofs of a length at most, and those that must hold.
 const PROOFS_MAX: usize = 256;
+const HITS_MIN: usize = 2;
 /// Master nodes that the first two blocks give a length by.
 const MASTERS_MAX: usize = 8;
 /// Bytes that are looked at together, and those that the next look repeats: a node may cross.
 const WINDOW: usize = 1 << 20;
 const OVERLAP: usize = 32 << 10;
 
-/// A node that lies at a place, as another node says.
-struct Proof {
-    lnum: u64,
-    offs: u64,
-    /// Its length, if that is said.
-    len: Option<u32>,
+/// Something that follows from the length of a logical block.
+enum Proof {
+    /// A node lies at a place, as another node says, perhaps with its length.
+    Named {
+        lnum: u64,
+        offs: u64,
+        len: Option<u32>,
+    },
+    /// A block begins there: a node behind erased bytes.
+    Begins(u64),
 }
 
 /// The length of a logical block of a volume without a superblock, by the nodes in its bytes: nodes
-/// name the places of other nodes.
+/// name the places of other nodes, and nodes behind erased bytes begin a block.
 pub(crate) fn leb_bytes<B: Backing>(bytes: &mut B) -> Option<u32> {
     let mut proofs = Vec::new();
     let mut masters = Vec::new();
@@ -149,23 +154,20 @@ pub(crate) fn leb_bytes<B: Backing>(bytes: &mut B) -> Option<u32> {
     }
     proofs.truncate(PROOFS_MAX);
     let by_masters = masters.iter().flat_map(|at| [*at, at / 2]);
-    let mut all: Vec<u64> = by_masters.chain(usual()).collect();
+    let mut all: Vec<u64> = usual().chain(by_masters).collect();
     all.retain(|leb| (LEB_MIN..=LEB_MAX).contains(leb) && leb.is_multiple_of(8));
-    let mut best = None;
-    for leb in all {
-        let hits = proofs
+    let mut hits = |leb: &u64| {
+        proofs
             .iter()
-            .filter(|proof| proof.holds(bytes, leb))
-            .count();
-        if hits > best.map_or(0, |(most, _)| most) {
-            best = Some((hits, leb));
-        }
-    }
-    best.filter(|(hits, _)| 2 * hits >= proofs.len().min(8))
-        .map(|(_, leb)| leb as u32)
+            .filter(|proof| proof.holds(bytes, *leb))
+            .count()
+    };
+    let scored: Vec<(usize, u64)> = all.iter().map(|leb| (hits(leb), *leb)).collect();
+    let (hits, leb) = scored.into_iter().max()?;
+    (hits >= HITS_MIN && 2 * hits >= proofs.len()).then_some(leb as u32)
 }
 
-/// Collects the places that nodes name, and those of master nodes.
+/// Collects what proves a length, and the places of master nodes.
 fn clues(from: u64, bytes: &[u8], proofs: &mut Vec<Proof>, masters: &mut Vec<u64>) {
     let mut at = 0;
     while let Some(rest) = bytes.get(at..).filter(|rest| rest.len() >= 24) {
@@ -176,8 +178,12 @@ fn clues(from: u64, bytes: &[u8], proofs: &mut Vec<Proof>, masters: &mut Vec<u64
             at += 8;
             continue;
         };
+        let place = from + at as u64;
+        if at >= 8 && is_erased(&bytes[at - 8..at]) {
+            proofs.push(Proof::Begins(place));
+        }
         match header.kind {
-            Kind::Master if masters.len() < MASTERS_MAX => masters.push(from + at as u64),
+            Kind::Master if masters.len() < MASTERS_MAX => masters.push(place),
             Kind::Index => proofs.extend(children(whole)),
             Kind::Ref => proofs.push(reference(whole)),
             _ => {}
@@ -187,7 +193,7 @@ fn clues(from: u64, bytes: &[u8], proofs: &mut Vec<Proof>, masters: &mut Vec<u64
 }
 
 fn children(bytes: &[u8]) -> Vec<Proof> {
-    let proof = |at: Branch| Proof {
+    let proof = |at: Branch| Proof::Named {
         lnum: at.lnum.into(),
         offs: at.offs.into(),
         len: Some(at.len),
@@ -200,7 +206,7 @@ fn children(bytes: &[u8]) -> Vec<Proof> {
 
 fn reference(bytes: &[u8]) -> Proof {
     let one = Ref::parse(bytes);
-    Proof {
+    Proof::Named {
         lnum: one.lnum.into(),
         offs: one.offs.into(),
         len: None,
@@ -208,15 +214,18 @@ fn reference(bytes: &[u8]) -> Proof {
 }
 
 impl Proof {
-    /// Whether a node lies there, if blocks are as long.
+    /// Whether it fits blocks that are as long.
     fn holds<B: Backing>(&self, bytes: &mut B, leb: u64) -> bool {
-        let at = self.lnum * leb + self.offs;
+        let (at, expected) = match self {
+            Self::Begins(at) => return at.is_multiple_of(leb),
+            Self::Named { lnum, offs, len } => (lnum * leb + offs, len),
+        };
         let mut header = [0; 24];
         if at + 24 > bytes.len() || bytes.read_at(at, &mut header).is_err() {
             return false;
         }
         let header = Header::parse(&header, LEB_MAX as u32, LEB_MAX as u32, FANOUT_MAX);
-        header.is_ok_and(|header| self.len.is_none_or(|len| len == header.len))
+        header.is_ok_and(|header| expected.is_none_or(|len| len == header.len))
     }
 }
 

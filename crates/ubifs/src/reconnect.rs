@@ -3,14 +3,16 @@
 //! *Promises.* After [`Ubifs::reconnect`] a walk from the root meets every inode that can be read:
 //! those without a name lie in `lost+found`, as `INO_<inode>_<number>`, directories with all that
 //! is in them. A directory or a file whose own node is gone, but not its entries or its contents,
-//! is there with an owner and a mode of root's. All of that is reported. Nothing is written: the
+//! is there with an owner and a mode of root's. A file is as long as its contents. All of that is reported. Nothing is written: the
 //! nodes lie in memory, behind the last block. Memory is some 100 bytes for each inode and 16 for
 //! each entry.
 
 use crate::dir::Named;
 use crate::error::Result;
 use crate::finding::Finding;
-use crate::format::{BLOCK, Branch, Draft, Entry, Group, InodeNode, Key, KeyKind, number_of_kind};
+use crate::format::{
+    BLOCK, Branch, Draft, Entry, FILE_MAX, Group, InodeNode, Key, KeyKind, number_of_kind,
+};
 use crate::index::Slot;
 use crate::lebs::Lebs;
 use crate::mount::Ubifs;
@@ -38,6 +40,7 @@ struct Known {
     has_entries: bool,
     /// The last block of its contents.
     last: Option<u32>,
+    size: u64,
 }
 
 impl Known {
@@ -72,6 +75,9 @@ impl<L: Lebs> Ubifs<L> {
             if self.stand_in(&mut inodes, inode, kind).is_some() {
                 told.add(Finding::StandIn { inode, kind });
             }
+        }
+        if !self.is_salvaged() {
+            self.raise_sizes(&inodes);
         }
         inodes.reach(ROOT);
         let lost = inodes.lost();
@@ -116,6 +122,20 @@ impl<L: Lebs> Ubifs<L> {
         inodes
     }
 
+    /// Lets files end with their contents, if the index has contents behind their ends. A scan may
+    /// have found contents that were cut off.
+    fn raise_sizes(&mut self, inodes: &Inodes) {
+        for (number, known) in &inodes.known {
+            let Some(last) = known.last.filter(|_| known.kind == Some(FileType::File)) else {
+                continue;
+            };
+            let end = self.contents_end(*number, last);
+            if (known.size..=FILE_MAX).contains(&end) {
+                self.sizes.insert(*number, end);
+            }
+        }
+    }
+
     fn own_node(&mut self, inodes: &mut Inodes, number: u32, at: Branch) {
         let key = Key::of_inode(number);
         let Ok((_, bytes)) = self.media.leaf(at, key) else {
@@ -125,6 +145,7 @@ impl<L: Lebs> Ubifs<L> {
         let known = inodes.of(number);
         if let Ok(node) = InodeNode::parse(bytes) {
             known.kind = node.kind();
+            known.size = node.size;
             known.is_hidden |= node.links == 0 || node.is_xattr();
         }
     }

@@ -213,6 +213,19 @@ pub(crate) fn apply<L: Lebs>(
     Ok(())
 }
 
+/// Takes inodes out that nothing names any more. A file that is still open may be written after it
+/// lost its last name.
+pub(crate) fn remove_gone<L: Lebs>(
+    media: &mut Media<L>,
+    index: &mut Index,
+    steps: &[Step],
+) -> Result<()> {
+    let lasts = last_inodes(steps);
+    let gone = lasts.into_iter().filter(|(_, is_gone)| *is_gone);
+    gone.map(|(inode, _)| inode)
+        .try_for_each(|inode| remove_inode(media, index, inode))
+}
+
 /// Whether the last node of each inode deletes it.
 fn last_inodes(steps: &[Step]) -> BTreeMap<u32, bool> {
     let inodes = steps.iter().filter_map(|step| match step.change {

@@ -195,6 +195,7 @@ fn apply<L: Lebs>(
         let mut all = Index::default();
         // What the medium does not give is passed over.
         _ = replay::apply(media, &mut all, &steps[..late], &mut sizes);
+        _ = replay::remove_gone(media, &mut all, &steps[..late]);
         sizes.retain(|inode| {
             index
                 .known(Key::of_inode(inode), Key::of_inode(inode))
@@ -203,6 +204,7 @@ fn apply<L: Lebs>(
         fill(media, index, &all);
     }
     _ = replay::apply(media, index, &steps[late..], &mut sizes);
+    _ = replay::remove_gone(media, index, &steps[late..]);
     _ = orphans::kill(media, index);
     sizes.beyond(media, index)
 }
