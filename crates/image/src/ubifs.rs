@@ -92,6 +92,17 @@ impl Volume {
         Ok(())
     }
 
+    /// A flash programmer still has to write the image: its free space is to be fixed up then.
+    pub(crate) fn keep_fixup(&mut self) -> Result<()> {
+        match &mut self.mounted {
+            Some(Mounted::Ubifs(fs)) if fs.journal().fixup => {
+                let kept = fs.require_fixup();
+                kept.map_err(|error| failed("UBIFS", error))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Lets a walk meet what no path leads to, where a format can do that without writing: UBIFS.
     /// Returns the inodes that got a name or a stand-in.
     pub(crate) fn reconnect(&mut self) -> Losses {

@@ -12,7 +12,7 @@ use crate::locate::{Located, Selection, locate};
 use crate::place::Place;
 use crate::sink::{HOLE, STEP};
 use crate::truncated::{self, TruncatedDisk, Truncation};
-use crate::walk::{Losses, Walk};
+use crate::walk::Walk;
 use nandlab_block::{BlockDevice, Lba};
 use nandlab_ext::Ext;
 use nandlab_f2fs::{F2fs, F2fsError};
@@ -358,13 +358,10 @@ impl Volume {
         progress: &'a mut dyn FnMut(u64),
     ) -> Result<Walk<'a>> {
         let limit = self.limit();
-        let losses = match salvage {
-            true => self.reconnect(),
-            false => Losses::default(),
-        };
+        let losses = salvage.then(|| self.reconnect());
         let mut walk = Walk::new(self.fs()?, salvage, progress);
         walk.limit = limit;
-        walk.losses = losses;
+        walk.losses = losses.unwrap_or_default();
         Ok(walk)
     }
 
@@ -409,17 +406,6 @@ impl Volume {
                 error,
                 why: String::new(),
             })),
-        }
-    }
-
-    /// A flash programmer still has to write the image: its free space is to be fixed up then.
-    fn keep_fixup(&mut self) -> Result<()> {
-        match &mut self.mounted {
-            Some(Mounted::Ubifs(fs)) if fs.journal().fixup => {
-                let kept = fs.require_fixup();
-                kept.map_err(|error| failed("UBIFS", error))
-            }
-            _ => Ok(()),
         }
     }
 

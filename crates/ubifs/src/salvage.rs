@@ -125,9 +125,11 @@ fn rebuild<L: Lebs>(media: &mut Media<L>, told: &mut Report<Finding>) -> Loaded 
     let mut index = committed(media, master.as_ref());
     let since = since(media, master.as_ref(), &scan.commits);
     for hole in &index.holes {
-        let (from, to) = (hole.from, hole.to);
-        let error = hole.error.clone();
-        told.add(Finding::Hole { from, to, error });
+        told.add(Finding::Hole {
+            from: hole.from,
+            to: hole.to,
+            error: hole.error.clone(),
+        });
     }
     scan.tell(since, &index, told);
     let newest = scan
