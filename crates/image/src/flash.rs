@@ -524,7 +524,7 @@ pub(crate) fn no_volume(volumes: &[UbiVolume], wanted: &str) -> ImageError {
     }
 }
 
-/// Whether one of the first logical blocks behind the superblock begins with a node of UBIFS.
+/// True if one of the first blocks behind the superblock begins with a node of UBIFS.
 fn has_ubifs(mut begins: impl FnMut(u32, &mut [u8]) -> bool) -> bool {
     const LOOKED_AT: u32 = 64;
     let mut first = [0; 4];

@@ -1,10 +1,9 @@
-//! A damaged UBIFS made anew, in its own place, of what a salvage gives.
+//! Makes a damaged UBIFS anew, in its own place, from a salvage.
 //!
 //! *Promises.* The new volume has the number, the key hash, the compressor, the fanout and the
-//! length of the old one; its areas are as long as mkfs makes them. UBI and its other volumes stay
-//! as they are. A file that has no room grows, as far as the superblock allows. Everything that the
-//! new volume lacks is reported; of a file, the missing ranges are zeros. *Knows nothing of* the
-//! past of the volume: it is gone.
+//! length of the old one; mkfs decides the lengths of its areas. UBI and its other volumes stay the
+//! same. A file without enough room grows, as far as the superblock allows. It reports each loss;
+//! the missing ranges of a file are zeros. *Knows nothing of* the past of the volume, which ends.
 
 use crate::detect::{Detected, DiskKind};
 use crate::error::Result;
@@ -21,19 +20,19 @@ use nandlab_vfs::report::Severity;
 /// The least number of logical blocks of a new volume.
 const LEBS_MIN: u64 = 17;
 
-/// How a new volume is to be made.
+/// The shape of a new volume.
 pub(crate) struct Wanted {
     choices: Format,
     leb: u32,
     fixup: bool,
 }
 
-/// Whether something says how the UBIFS of a file was made. UBI says it of a volume.
+/// True if a superblock describes the UBIFS of a file. In UBI, UBI describes it.
 pub(crate) fn is_described(volume: &Volume) -> bool {
     matches!(&volume.mounted, Some(Mounted::Ubifs(fs)) if !fs.is_headless())
 }
 
-/// How the UBIFS in a volume is made anew, if there is a damaged one.
+/// The shape of the damaged UBIFS in a volume, if there is one.
 pub(crate) fn wanted(volume: &mut Volume) -> Option<Wanted> {
     let Some(Mounted::Ubifs(fs)) = &mut volume.mounted else {
         return None;
@@ -60,8 +59,8 @@ pub(crate) fn wanted(volume: &mut Volume) -> Option<Wanted> {
 }
 
 impl Wanted {
-    /// Puts all that `old` still has into a new volume in the copy of its image. Returns what was
-    /// lost.
+    /// Puts all that `old` still has into a new volume in the copy of its image. Returns the
+    /// losses.
     pub fn rebuild(self, mut old: Volume, copied: &Located, opening: &Opening) -> Result<Losses> {
         let path = old.place.path().to_path_buf();
         let (tree, mut losses) = source::volume_tree(&mut old, &path, true)?;

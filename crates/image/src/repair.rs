@@ -4,9 +4,8 @@
 //! *Promises.* A copy beside the image is repaired, checked again, and takes the image's place only
 //! where nothing is lost or in danger in it any more; otherwise the image stays as it is, and what
 //! was found in the copy tells why. Contents that are damaged are not made up:
-//! [`extract`](crate::walk) takes what is left of them. A damaged UBIFS is an exception: it is
-//! [made anew](crate::rebuild), and every loss is reported. *Knows nothing of* what a format counts
-//! as wrong: its own check and its own repair see to that.
+//! [`extract`](crate::walk) takes what is left of them. [`rebuild`](crate::rebuild) makes a damaged UBIFS anew and reports each loss.
+//! *Knows nothing of* what a format counts as wrong: its own check and its own repair see to that.
 
 use crate::check::{Checked, Finding, Severity, check};
 use crate::copies;
@@ -31,16 +30,16 @@ use std::path::Path;
 /// Times that a volume is looked at: one repair may show the next.
 const PASSES: usize = 12;
 
-/// What came of a repair.
+/// The outcome of a repair.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Repaired {
     /// The check's findings before the repair.
     pub before: Checked,
     /// What was wrong with the copy in the end.
     pub after: Checked,
-    /// Whether the copy has taken the image's place.
+    /// True if the copy has taken the image's place.
     pub replaced: bool,
-    /// What the copy lacks, where a volume was made anew.
+    /// The losses of a volume in a rebuild.
     pub lost: Losses,
 }
 

@@ -53,7 +53,7 @@ pub fn image(path: &Path, opening: &Opening, salvage: bool) -> Result<(Tree, Los
     volume_tree(&mut volume, path, salvage)
 }
 
-/// The same of an image that is open; errors call it `path`.
+/// The same of an open image; errors call it `path`.
 pub(crate) fn volume_tree(
     volume: &mut Volume,
     path: &Path,

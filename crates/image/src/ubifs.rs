@@ -13,7 +13,7 @@ use nandlab_ubifs::{Bare, Ubifs, UbifsError};
 
 const NAME: &str = "UBIFS";
 
-/// Why a new volume was not made.
+/// The refusal of mkfs as an error.
 pub(crate) fn unmade(error: UbifsError) -> ImageError {
     let is_small = error == UbifsError::Full;
     too_small(NAME, &error.to_string(), is_small)
@@ -103,8 +103,8 @@ impl Volume {
         }
     }
 
-    /// Lets a walk meet what no path leads to, where a format can do that without writing: UBIFS.
-    /// Returns the inodes that got a name or a stand-in.
+    /// Lets a walk meet inodes without a path, if a format does that without writes: UBIFS. Returns
+    /// the inodes that got a name or a stand-in.
     pub(crate) fn reconnect(&mut self) -> Losses {
         let mut losses = Losses::default();
         if let Some(Mounted::Ubifs(fs)) = &mut self.mounted {

@@ -228,7 +228,7 @@ pub struct Volume {
     pub unsupported: Option<String>,
     /// The UBI volume that was looked into.
     pub looked_into: Option<u32>,
-    /// How a new UBIFS is made in the place of the one that is met.
+    /// The shape of a new UBIFS in the place of the one here.
     pub(crate) anew: Option<nandlab_ubifs::Format>,
     pub(crate) place: Place,
 }
@@ -249,7 +249,7 @@ pub(crate) fn failed(layer: &'static str, why: impl ToString) -> ImageError {
     }
 }
 
-/// What an image is.
+/// The format of an image.
 pub fn detected(path: &Path, opening: &Opening) -> Result<Detected> {
     locate(&Place::file(path), opening).map(|located| located.detected)
 }
@@ -275,8 +275,7 @@ impl Volume {
         Ok(volume)
     }
 
-    /// Opens what was found in an image to be written, with a new and empty UBIFS in the place of
-    /// the one in it.
+    /// Opens an image for writing, with a new and empty UBIFS in the place of the one in it.
     pub(crate) fn anew(
         located: Located,
         opening: &Opening,

@@ -39,7 +39,7 @@ fn entry_bytes(name: &[u8]) -> u64 {
 /// Bytes that Linux counts for a directory without entries.
 const DIRECTORY_BYTES: u64 = 160;
 
-/// What nodes say of an inode.
+/// Evidence of an inode in nodes.
 #[derive(Default)]
 struct Met {
     /// What its own node says; none if that is not there or cannot be read.

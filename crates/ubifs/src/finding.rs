@@ -19,20 +19,19 @@ pub enum Finding {
         /// The error that was met there.
         error: UbifsError,
     },
-    /// A structure that leads to all nodes cannot be read: a scan found them.
+    /// A structure that leads to all nodes is unreadable: a scan found them.
     Scanned {
         /// The structure.
         what: &'static str,
-        /// The error that was met there.
+        /// The error of a mount.
         error: UbifsError,
     },
-    /// A node that a scan found cannot be read.
+    /// A scan found a damaged node.
     Damaged {
-        /// The error that was met there.
+        /// Its place and its damage.
         error: UbifsError,
     },
-    /// The node of an inode is gone, and another one stands for it, with the owner and the mode of
-    /// a file of root's.
+    /// An inode has no readable node. Another one stands for it, with root as owner.
     StandIn {
         /// The number of the inode.
         inode: u32,

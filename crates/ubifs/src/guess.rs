@@ -1,8 +1,8 @@
-//! A superblock that is gone, from what the nodes tell.
+//! A substitute for a lost superblock, from the nodes.
 //!
 //! *Promises.* A reader needs the length of a block, the hash of names and the longest index node;
-//! all of them follow from nodes. The areas are not known: the main area is taken to begin where it
-//! can begin at the earliest.
+//! all of them follow from nodes. The areas stay unknown: the main area begins at the earliest block
+//! that it can begin at.
 
 use crate::format::{
     Branch, DOUBLE_HASH, Entry, Geometry, Header, IndexNode, InodeNode, KeyHash, Kind, MAGIC, Ref,
@@ -13,7 +13,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use nandlab_sim::Backing;
 
-/// A superblock of which only the shape is known.
+/// A superblock that knows only the shape.
 pub(crate) fn blank(shape: LebShape) -> Super {
     let LebShape {
         leb_bytes, lebs, ..
@@ -40,11 +40,11 @@ pub(crate) fn blank(shape: LebShape) -> Super {
     }
 }
 
-/// No index node with more branches is looked for.
+/// The most branches of an index node.
 const FANOUT_MAX: u32 = 1024;
 const FANOUT_USUAL: u32 = 8;
 
-/// What nodes tell of the superblock.
+/// Evidence of the superblock in nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Clues {
     /// Names with the hash R5, and with the hash for tests.
@@ -118,7 +118,7 @@ const PROOFS_MAX: usize = 256;
 const HITS_MIN: usize = 2;
 /// Master nodes that the first two blocks give a length by.
 const MASTERS_MAX: usize = 8;
-/// Bytes that are looked at together, and those that the next look repeats: a node may cross.
+/// Bytes of one look, and those that the next look repeats: a node may cross.
 const WINDOW: usize = 1 << 20;
 const OVERLAP: usize = 32 << 10;
 
@@ -214,7 +214,7 @@ fn reference(bytes: &[u8]) -> Proof {
 }
 
 impl Proof {
-    /// Whether it fits blocks that are as long.
+    /// True if it fits blocks of that length.
     fn holds<B: Backing>(&self, bytes: &mut B, leb: u64) -> bool {
         let (at, expected) = match self {
             Self::Begins(at) => return at.is_multiple_of(leb),

@@ -113,7 +113,7 @@ impl Index {
         index
     }
 
-    /// An index of which nothing is known.
+    /// An index that knows nothing.
     pub fn unknown(error: UbifsError) -> Self {
         let mut index = Self::default();
         index.holes.push(Hole {

@@ -245,7 +245,7 @@ impl<B: Backing> Bare<B> {
         Some(Self::with(bytes, leb_bytes, 0))
     }
 
-    /// The same volume; blocks from `held` on are known to hold nothing.
+    /// The same volume; blocks from `held` on hold nothing.
     pub fn holding(self, held: u32) -> Self {
         Self { held, ..self }
     }

@@ -7,7 +7,7 @@
 //! writes; [`Ubifs::mount_writable`] writes it, and takes all calls. [`format`](format()) makes an
 //! empty volume. The checksum of every node is compared before the node is used, those of file
 //! contents too. [`check`](Ubifs::check) reads all that is reachable, and the properties of all
-//! blocks. [`salvage`](Ubifs::salvage) mounts what is left of a damaged volume. No volume, whatever
+//! blocks. [`salvage`](Ubifs::salvage) mounts the rest of a damaged volume. No volume, whatever
 //! its bytes, makes any of them panic, loop for ever, or take more memory than some 150 bytes for
 //! each node (a salvage: 250) and a few logical blocks.
 //!

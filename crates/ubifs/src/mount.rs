@@ -55,7 +55,7 @@ pub struct Ubifs<L> {
     pub(crate) unpacker: Unpacker,
     /// The block of a file that was read last.
     pub(crate) cursor: Option<Block>,
-    /// Why the nodes were found by a scan, if they were.
+    /// The reasons for a scan of all nodes, after one.
     pub(crate) salvaged: Option<Report<Finding>>,
 }
 
@@ -105,7 +105,7 @@ impl<L: Lebs> Ubifs<L> {
         Ok((fs, found))
     }
 
-    /// A mounted volume of what was read.
+    /// Makes a mounted volume of these parts.
     pub(crate) fn assemble(media: Media<L>, loaded: Loaded) -> (Self, Found) {
         let fs = Self {
             media,

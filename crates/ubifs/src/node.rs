@@ -18,7 +18,7 @@ pub(crate) struct Media<L> {
     bug: Option<SeededBug>,
     /// Nodes that a salvage made, in blocks behind the last one.
     made: Vec<u8>,
-    /// A block that cannot be read at all is one more loss, and no more.
+    /// An unreadable block is one more loss, and no more.
     pub salvages: bool,
 }
 
@@ -87,7 +87,7 @@ impl<L: Lebs> Media<L> {
         })
     }
 
-    /// The bytes of nodes that were made.
+    /// The bytes of nodes of [`make`](Self::make).
     fn made_at(&self, lnum: u32, offs: u32, len: usize) -> Option<&[u8]> {
         let Geometry { leb, lebs, .. } = self.geometry();
         let at = u64::from(lnum.checked_sub(lebs)?) * u64::from(leb) + u64::from(offs);
@@ -95,7 +95,7 @@ impl<L: Lebs> Media<L> {
         rest.get(..len)
     }
 
-    /// Passes an error of the medium on, unless what can be had is wanted.
+    /// Passes an error of the medium on, except in a salvage.
     pub fn pass(&self, error: UbifsError) -> Result<()> {
         match error {
             UbifsError::Medium { .. } if !self.salvages => Err(error),

@@ -1,6 +1,6 @@
 //! The past of a volume: names, inodes and contents that its nodes tell of, in use or not.
 //!
-//! *Promises.* Every sound node of a block is reported once, with its sequence number. Memory is a
+//! *Promises.* It reports every sound node of a block once, with its sequence number. Memory is a
 //! logical block. *Knows nothing of* what counts.
 
 use crate::error::Result;
@@ -14,11 +14,11 @@ use alloc::vec::Vec;
 /// Something that a node tells of the past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Past<'a> {
-    /// A name that was given, or taken away.
+    /// A new name, or the end of one.
     Name {
         /// The inode number of the directory.
         dir: u32,
-        /// The inode that it names; 0 if the name was taken away.
+        /// The inode that it names; 0 ends the name.
         inode: u32,
         /// The type of the inode, as an entry has it.
         kind: u8,
@@ -42,7 +42,7 @@ pub enum Past<'a> {
 
 impl<L: Lebs> Ubifs<L> {
     /// Calls `each` for all that nodes tell, with their sequence numbers, in the order of their
-    /// places. Values of attributes are left out. Returns the number of damaged nodes.
+    /// places. Omits values of attributes. Returns the number of damaged nodes.
     pub fn past(&mut self, each: &mut dyn FnMut(u64, Past<'_>)) -> u64 {
         let here = self.media.geometry();
         let mut damaged = 0;

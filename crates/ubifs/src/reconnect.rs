@@ -1,11 +1,11 @@
 //! Names for inodes that no path leads to, in memory.
 //!
-//! *Promises.* After [`Ubifs::reconnect`] a walk from the root meets every inode that can be read:
-//! those without a name lie in `lost+found`, as `INO_<inode>_<number>`, directories with all that
-//! is in them. A directory or a file whose own node is gone, but not its entries or its contents,
-//! is there with an owner and a mode of root's. A file is as long as its contents. All of that is reported. Nothing is written: the
-//! nodes lie in memory, behind the last block. Memory is some 100 bytes for each inode and 16 for
-//! each entry.
+//! *Promises.* After [`Ubifs::reconnect`] a walk from the root meets every readable inode:
+//! those without a name lie in `lost+found`, as `INO_<inode>_<number>`, directories with all below
+//! them. Entries or contents may have lost the node of their inode. A node in memory, with root as
+//! owner, stands for it. A file is as long as its contents. [`Ubifs::reconnect`] reports each of
+//! these inodes and writes nothing: new nodes lie in memory, behind the last block. Memory is some
+//! 100 bytes for each inode and 16 for each entry.
 
 use crate::dir::Named;
 use crate::error::Result;
@@ -28,10 +28,10 @@ const ROOT: u32 = Ino::ROOT.0 as u32;
 /// Where inodes without names go.
 const LOST_AND_FOUND: &str = "lost+found";
 
-/// What the nodes tell of an inode.
+/// Evidence of an inode in nodes.
 #[derive(Debug, Default)]
 struct Known {
-    /// The type, if its own node can be read.
+    /// The type, if its own node is readable.
     kind: Option<FileType>,
     /// It holds the value of an attribute, or has lost its last name.
     is_hidden: bool,
@@ -44,7 +44,7 @@ struct Known {
 }
 
 impl Known {
-    /// Whether the own node has another type than the contents and the name of a file.
+    /// True if name and contents are those of a file, and the own node is not.
     fn is_no_file(&self) -> bool {
         let is_named = self.named == Some(FileType::File) && self.last.is_some();
         is_named && self.kind != self.named && !self.has_entries
@@ -61,8 +61,8 @@ struct Inodes {
 }
 
 impl<L: Lebs> Ubifs<L> {
-    /// Lets every inode that can be read have a path, in a volume that is only read. Returns what
-    /// was added for that. A second call adds nothing.
+    /// Gives every readable inode a path, in a volume without writes. Returns the inodes that got a
+    /// name or a node. A second call adds nothing.
     pub fn reconnect(&mut self) -> Report<Finding> {
         let mut told = Report::default();
         if self.gate.is_writable() {
@@ -123,7 +123,7 @@ impl<L: Lebs> Ubifs<L> {
     }
 
     /// Lets files end with their contents, if the index has contents behind their ends. A scan may
-    /// have found contents that were cut off.
+    /// have found contents behind a truncation.
     fn raise_sizes(&mut self, inodes: &Inodes) {
         for (number, known) in &inodes.known {
             let Some(last) = known.last.filter(|_| known.kind == Some(FileType::File)) else {
@@ -162,7 +162,7 @@ impl<L: Lebs> Ubifs<L> {
         Some(())
     }
 
-    /// The byte behind the last contents of a file. A block that cannot be read may be whole.
+    /// The byte behind the last contents of a file. An unreadable block counts whole.
     fn contents_end(&mut self, number: u32, block: u32) -> u64 {
         let key = Key::new(number, KeyKind::Data, block);
         let at = self.index.at(Slot { key, ordinal: 0 });
@@ -203,7 +203,7 @@ impl<L: Lebs> Ubifs<L> {
         self.media.make(&node.seal(0, Group::None))
     }
 
-    /// The directory for lost inodes, and its name. It is made if there is none.
+    /// The directory for lost inodes, and its name. Makes one if there is none.
     fn lost_and_found(&mut self) -> Option<(Vec<u8>, u32)> {
         for number in 0..u32::MAX {
             let name = match number {
@@ -265,7 +265,7 @@ impl Inodes {
         self.names.push((dir, entry.inode));
     }
 
-    /// Inodes without a node that can be read, of which enough is left, with their types.
+    /// Inodes that have entries or contents and no readable node, with their types.
     fn missing(&self) -> impl Iterator<Item = (u32, FileType)> + '_ {
         self.known.iter().filter_map(|(number, known)| {
             if known.is_hidden || known.kind.is_some() && !known.is_no_file() {
@@ -314,7 +314,7 @@ impl Inodes {
         for only_unnamed in [true, false] {
             for inode in &numbers {
                 let is_named = self.known.get(inode).is_some_and(|one| one.named.is_some());
-                if !self.reached.contains(inode) && !(only_unnamed && is_named) {
+                if !(self.reached.contains(inode) || only_unnamed && is_named) {
                     lost.push(*inode);
                     self.reach(*inode);
                 }

@@ -37,7 +37,7 @@ enum Change {
         old: u64,
         new: u64,
     },
-    /// Contents that cannot be read.
+    /// Unreadable contents.
     Lost,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// A data node that was written there and cannot be read. A read of it tells why.
+    /// An unreadable data node. A read of it reports the damage.
     pub fn lost(sqnum: u64, key: Key, at: Branch) -> Self {
         let change = Change::Lost;
         Self {
@@ -62,7 +62,7 @@ impl Step {
         }
     }
 
-    /// The order in which steps count. A copy of the same node that can be read counts more.
+    /// The order in which steps count. Of two copies of a node the readable one counts.
     pub fn order(&self) -> (u64, bool) {
         (self.sqnum, !matches!(self.change, Change::Lost))
     }
@@ -213,8 +213,7 @@ pub(crate) fn apply<L: Lebs>(
     Ok(())
 }
 
-/// Takes inodes out that nothing names any more. A file that is still open may be written after it
-/// lost its last name.
+/// Takes inodes out that lost their last name. A program may write to one that it still has open.
 pub(crate) fn remove_gone<L: Lebs>(
     media: &mut Media<L>,
     index: &mut Index,

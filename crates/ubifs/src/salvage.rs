@@ -1,12 +1,11 @@
-//! A volume whose superblock, master nodes, index or journal cannot be read: a scan finds its
-//! nodes.
+//! Mounts a volume with a damaged superblock, master node, index or journal: a scan finds its nodes.
 //!
-//! *Promises.* All nodes with right checksums are applied to an empty index in the order of their
-//! sequence numbers, as a mount applies those of the journal. The parts of the last commit's index
-//! that can be read count more: a scan only fills their holes, and adds what is newer. Memory is
-//! some 100 bytes for each node, beside the index. *Cannot know* of a deletion or a truncation
-//! whose node was collected: a deleted file may come back, and contents that were cut off, where a
-//! file grew again. A damaged data node is kept: a read fails with its place.
+//! *Promises.* The scan applies all nodes with right checksums to an empty index in the order of
+//! their sequence numbers, as a mount applies those of the journal. The readable parts of the last
+//! commit's index count more: a scan only fills their holes, and adds newer nodes. Memory is some
+//! 100 bytes for each node, beside the index. *Cannot know* of a deletion or a truncation without
+//! its node, which collection drops: a deleted file may come back, and so may old contents where a
+//! file grew again. The index keeps a damaged data node: a read fails with its place.
 
 use crate::error::{Result, UbifsError};
 use crate::finding::Finding;
@@ -36,7 +35,7 @@ struct Damaged {
 struct Scan {
     steps: Vec<Step>,
     damaged: Vec<Damaged>,
-    /// Damaged nodes beyond those that are kept.
+    /// Damaged nodes beyond those in the list.
     more: u64,
     master: Option<Master>,
     /// The sequence numbers of master nodes and of nodes that begin a commit.
@@ -45,10 +44,10 @@ struct Scan {
 }
 
 impl<L: Lebs> Ubifs<L> {
-    /// Mounts a volume, as far as it can be had. If anything that leads to its nodes cannot be
-    /// read, a scan finds them; [`check`](Self::check) reports the reason. The volume is only read.
+    /// Mounts a volume for reading, as far as possible. A scan finds its nodes if anything that
+    /// leads to them is unreadable; [`check`](Self::check) reports the reason.
     ///
-    /// Fails if a feature is not supported, or if there is no node at all.
+    /// Fails on an unsupported feature, or if there is no node at all.
     pub fn salvage(mut lebs: L) -> Result<Self> {
         let mut told: Report<Finding> = Report::default();
         let known = match node::head(&mut lebs) {
@@ -81,12 +80,12 @@ impl<L: Lebs> Ubifs<L> {
         Ok(fs)
     }
 
-    /// Whether a scan had to find the nodes.
+    /// True if a scan had to find the nodes.
     pub fn is_salvaged(&self) -> bool {
         self.salvaged.is_some()
     }
 
-    /// Whether no superblock says where the areas lie.
+    /// True if there is no sound superblock.
     pub fn is_headless(&self) -> bool {
         let first = self
             .salvaged
@@ -154,8 +153,8 @@ fn rebuild<L: Lebs>(media: &mut Media<L>, told: &mut Report<Finding>) -> Loaded 
     }
 }
 
-/// The index of the last commit, with holes where it cannot be read or does not agree with its
-/// master node.
+/// The index of the last commit, with holes for its unreadable parts. It must agree with its master
+/// node.
 fn committed<L: Lebs>(media: &mut Media<L>, master: Option<&Master>) -> Index {
     let Some(master) = master else {
         let what = "the number of master nodes";
@@ -195,7 +194,7 @@ fn apply<L: Lebs>(
     let mut sizes = Sizes::in_order();
     if !index.holes.is_empty() {
         let mut all = Index::default();
-        // What the medium does not give is passed over.
+        // Unreadable blocks are a loss, and no more.
         _ = replay::apply(media, &mut all, &steps[..late], &mut sizes);
         _ = replay::remove_gone(media, &mut all, &steps[..late]);
         sizes.retain(|inode| {

@@ -25,8 +25,8 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Sizes by all nodes in order, of which a truncation may be missing: only data behind its
-    /// inode counts.
+    /// Sizes by all nodes in order. A truncation may be missing: only data behind its inode
+    /// counts.
     pub fn in_order() -> Self {
         Self {
             in_order: true,
@@ -34,12 +34,12 @@ impl Sizes {
         }
     }
 
-    /// Keeps what is known of some inodes.
+    /// Forgets all other inodes.
     pub fn retain(&mut self, keeps: impl Fn(u32) -> bool) {
         self.known.retain(|inode, _| keeps(*inode));
     }
 
-    /// Sizes that data go beyond, by inode, as far as inodes can be read.
+    /// Sizes that data go beyond, by inode, for readable inodes.
     pub fn beyond<L: Lebs>(self, media: &mut Media<L>, index: &Index) -> BTreeMap<u32, u64> {
         let sizes = self.known.into_iter().filter_map(|(inode, known)| {
             let size = match known.inode {

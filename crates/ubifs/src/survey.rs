@@ -1,16 +1,16 @@
 //! Every node of a logical block, wherever it lies: for those who cannot trust what leads to them.
 //!
-//! *Promises.* No bytes make it fail. A sound node is taken whole: nodes in the contents of a file
-//! are not met. A node with a wrong checksum is reported if its header can be read.
+//! *Promises.* No bytes make it fail. It passes over a sound node whole, with any nodes in the
+//! contents of a file. It reports a node with a wrong checksum if its header is plausible.
 
 use crate::format::{Fault, Geometry, Header, MAGIC, PADDING, align8, is_erased, le32, node};
 
-/// A node that was met.
+/// A node, sound or damaged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     pub offs: u32,
     pub header: Header,
-    /// Why it cannot be read; `None` for a sound node.
+    /// The damage; `None` for a sound node.
     pub fault: Option<Fault>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn nodes<'a>(bytes: &'a [u8], here: &Geometry) -> impl Iterator<Item 
     })
 }
 
-/// Whether a node, padding or nothing begins with these bytes.
+/// True if a node, padding or nothing begins with these bytes.
 fn is_edge(rest: &[u8]) -> bool {
     match rest.first_chunk::<4>() {
         Some(first) => *first == MAGIC.to_le_bytes() || *first == [PADDING; 4] || is_erased(first),

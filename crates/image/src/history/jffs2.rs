@@ -128,7 +128,7 @@ fn add(history: &mut History, start: u64, bytes: &[u8], seen: &Seen) {
     }
 }
 
-/// A block's data, pages that cannot be read as they are.
+/// A block's data, with the bytes of uncorrectable pages.
 pub(crate) fn block_of(mtd: &mut dyn Mtd, block: u32, bytes: &mut Vec<u8>) -> Result<()> {
     let geometry = mtd.geometry().clone();
     bytes.resize(geometry.block_bytes() as usize, 0);

@@ -31,7 +31,7 @@ struct Naming {
     name: Vec<u8>,
 }
 
-/// What a node says of an inode beside its contents.
+/// The attributes in a node of an inode.
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     mode: u32,
@@ -68,10 +68,10 @@ enum Packed {
 
 /// A medium of nodes.
 trait Source {
-    /// Adds what each node tells.
+    /// Adds each node.
     fn survey(&mut self, history: &mut History) -> Result<()>;
 
-    /// Unpacks contents of `len` bytes; `None` if they cannot be read.
+    /// Unpacks contents of `len` bytes; `None` for unreadable ones.
     fn contents(&mut self, packed: Packed, len: u32) -> Result<Option<Vec<u8>>>;
 }
 
@@ -330,7 +330,7 @@ impl History {
 }
 
 impl Version {
-    /// What it says of the inode, after [`settle`].
+    /// The state of the inode, after [`settle`].
     fn state(&self) -> State {
         self.state.unwrap_or_default()
     }

@@ -1,5 +1,5 @@
-//! A damaged UBIFS is made anew of all that can be read, in its own place; each loss is listed.
-//! The past of a volume is told as long as its nodes lie there.
+//! A repair makes a damaged UBIFS anew, in its own place, and lists each loss. The nodes of a volume
+//! show its past.
 //!
 //! Needs mtd-utils; fails saying so.
 

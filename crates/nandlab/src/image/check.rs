@@ -13,7 +13,7 @@ use serde::Serialize;
 #[command(
     after_help = "Exit status: 0 sound, 1 damaged, 2 not supported, 3 a part was not looked at. Nothing is changed without --repair. What is repaired is written beside the image and takes its place only where nothing is damaged any more:\n\
     journals and logs are recovered; bitmaps, tables, counts and links are made right; files without names get one in lost+found.\n\
-    A damaged UBIFS is made anew of all that can be read, and what is lost is listed: exit status 3. Keep a copy of its image."
+    A rebuild of a damaged UBIFS lists its losses and ends with status 3. Keep a copy of the image."
 )]
 pub struct Check {
     #[command(flatten)]

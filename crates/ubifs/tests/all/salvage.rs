@@ -1,4 +1,4 @@
-//! Volumes of which a part is gone: a scan finds the tree, and what no path leads to.
+//! A scan finds the tree of a volume that lost a part, and the inodes without a path.
 
 use nandlab_sim::mix;
 use nandlab_ubifs::format::{HEADER, Kind, node};

@@ -137,7 +137,7 @@ fn same(report: &Report, key: &str, chip: Chip, dump: Vec<u8>) -> Result<(), Str
     salvaged(fs, &report.manifests[key], key)
 }
 
-/// A volume of which some logical blocks were wiped.
+/// A volume without some of its logical blocks.
 struct Wiped {
     lebs: UbiLebs<Dump>,
     gone: BTreeSet<u32>,

@@ -1,8 +1,7 @@
 //! The test images of fsck.ubifs: our check finds each defect, our repair gives the tree that the
 //! list says, and the real kernel mounts each repaired volume with all of its own checks at work.
 //!
-//! The images come from Debian's source package of mtd-utils and are not kept here. `images.txt`
-//! lists each of them. Needs the tools of `nandlab-oracle`, mtd-utils, gzip, tar and xz; fails
+//! The images come from Debian's source package of mtd-utils. `images.txt` lists each of them. Needs the tools of `nandlab-oracle`, mtd-utils, gzip, tar and xz; fails
 //! naming the Debian package that is missing.
 
 mod images;
@@ -95,7 +94,7 @@ fn outcome(repaired: &Repaired) -> &'static str {
     }
 }
 
-/// The row of an image, as the list has it. The repaired volume is left at `path`.
+/// The row of an image in the list. Leaves the repaired volume at `path`.
 fn row(image: &Image, path: &Path, good: &Tree) -> String {
     fs::write(path, image.volume()).unwrap();
     let checked = check(&mut opened(path, true).unwrap()).unwrap();
