@@ -5,10 +5,11 @@
 //! that it can begin at.
 
 use crate::format::{
-    Branch, DOUBLE_HASH, Entry, Geometry, Header, IndexNode, InodeNode, KeyHash, Kind, MAGIC, Ref,
-    Super, is_erased, le32, node,
+    Branch, DOUBLE_HASH, Entry, Geometry, Header, IndexNode, InodeNode, KeyHash, Kind, Ref, Super,
+    is_erased, le32,
 };
 use crate::lebs::LebShape;
+use crate::survey;
 use alloc::vec;
 use alloc::vec::Vec;
 use nandlab_sim::Backing;
@@ -41,7 +42,7 @@ pub(crate) fn blank(shape: LebShape) -> Super {
 }
 
 /// The most branches of an index node.
-const FANOUT_MAX: u32 = 1024;
+const FANOUT_MAX: u32 = 256;
 const FANOUT_USUAL: u32 = 8;
 
 /// Evidence of the superblock in nodes.
@@ -167,28 +168,27 @@ pub(crate) fn leb_bytes<B: Backing>(bytes: &mut B) -> Option<u32> {
     (hits >= HITS_MIN && 2 * hits >= proofs.len()).then_some(leb as u32)
 }
 
-/// Collects what proves a length, and the places of master nodes.
+/// Collects the proofs of a length, and the places of master nodes.
 fn clues(from: u64, bytes: &[u8], proofs: &mut Vec<Proof>, masters: &mut Vec<u64>) {
-    let mut at = 0;
-    while let Some(rest) = bytes.get(at..).filter(|rest| rest.len() >= 24) {
-        let found = (le32(rest, 0) == MAGIC)
-            .then(|| node(rest, LEB_MAX as u32, FANOUT_MAX).ok())
-            .flatten();
-        let Some((header, whole)) = found else {
-            at += 8;
-            continue;
-        };
-        let place = from + at as u64;
+    let shape = LebShape {
+        leb_bytes: LEB_MAX as u32,
+        lebs: 1,
+        page: None,
+    };
+    let here = blank(shape).geometry;
+    for seen in survey::nodes(bytes, &here).filter(|seen| seen.fault.is_none()) {
+        let at = seen.offs as usize;
+        let node = &bytes[at..][..seen.header.len as usize];
+        let place = from + u64::from(seen.offs);
         if at >= 8 && is_erased(&bytes[at - 8..at]) {
             proofs.push(Proof::Begins(place));
         }
-        match header.kind {
+        match seen.header.kind {
             Kind::Master if masters.len() < MASTERS_MAX => masters.push(place),
-            Kind::Index => proofs.extend(children(whole)),
-            Kind::Ref => proofs.push(reference(whole)),
+            Kind::Index => proofs.extend(children(node)),
+            Kind::Ref => proofs.push(reference(node)),
             _ => {}
         }
-        at += header.len.next_multiple_of(8) as usize;
     }
 }
 
