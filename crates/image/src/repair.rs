@@ -4,8 +4,9 @@
 //! *Promises.* A copy beside the image is repaired, checked again, and takes the image's place only
 //! where nothing is lost or in danger in it any more; otherwise the image stays as it is, and what
 //! was found in the copy tells why. Contents that are damaged are not made up:
-//! [`extract`](crate::walk) takes what is left of them. [`rebuild`](crate::rebuild) makes a damaged UBIFS anew and reports each loss.
-//! *Knows nothing of* what a format counts as wrong: its own check and its own repair see to that.
+//! [`extract`](crate::walk) takes what is left of them. `rebuild` makes a damaged UBIFS anew and
+//! reports each loss. *Knows nothing of* what a format counts as wrong: its own check and its own
+//! repair see to that.
 
 use crate::check::{Checked, Finding, Severity, check};
 use crate::copies;
