@@ -1,5 +1,6 @@
 //! Superblocks from their copies, where the first is damaged: ext has copies in some groups
-//! (revision 1: those of powers of 3, 5 and 7), FAT32 in sector 6. F2FS looks for its own.
+//! (revision 1: those of powers of 3, 5 and 7), FAT32 in sector 6. F2FS looks for its own. UBIFS
+//! has no copy; its nodes tell enough.
 //!
 //! *Promises.* Only what carries its format's magic number is taken. *Knows nothing of* what lies
 //! between copies.
@@ -35,9 +36,10 @@ pub(crate) fn kind(image: &mut dyn Backing) -> Option<DiskKind> {
     {
         return Some(DiskKind::Ext);
     }
-    at(FAT)
+    let fat = at(FAT)
         .and_then(|head| detect::disk(&head))
-        .filter(|kind| *kind == DiskKind::Fat)
+        .filter(|kind| *kind == DiskKind::Fat);
+    fat.or_else(|| nandlab_ubifs::leb_bytes(image).map(|_| DiskKind::Ubifs))
 }
 
 /// Puts a copy where the first should be. Gives what was taken.

@@ -293,6 +293,13 @@ impl Volume {
             } else {
                 (None, None)
             };
+            let begins = |lnum: u32, first: &mut [u8]| {
+                lnum < volume.record.reserved && ubi.read(volume.id, lnum, 0, first).is_ok()
+            };
+            let (holds, inside) = match inside.is_none() && opening.salvage && has_ubifs(begins) {
+                true => (Some("UBIFS"), Some(Inside::Ubifs)),
+                false => (holds, inside),
+            };
             insides.push(inside);
             volumes.push(UbiVolume {
                 id: volume.id,
@@ -367,6 +374,13 @@ impl Volume {
             } else {
                 (None, None)
             };
+            let leb = u64::from(bytes.leb_bytes());
+            let begins =
+                |lnum: u32, first: &mut [u8]| bytes.read_at(u64::from(lnum) * leb, first).is_ok();
+            let (holds, inside) = match inside.is_none() && opening.salvage && has_ubifs(begins) {
+                true => (Some("UBIFS"), Some(Inside::Ubifs)),
+                false => (holds, inside),
+            };
             insides.push(inside);
             let mapped = survey.mapped(*id);
             volumes.push(UbiVolume {
@@ -410,7 +424,8 @@ impl Volume {
                 self.disk(Box::new(disk), kind, opening, Access::Read)
             }
             Inside::Ubifs => {
-                let lebs = Bare::with(bytes, leb, 0);
+                let held = u32::try_from(bytes.lebs_held()).unwrap_or(u32::MAX);
+                let lebs = Bare::with(bytes, leb, 0).holding(held);
                 self.ubifs(Box::new(lebs), opening, Access::Read)
             }
             Inside::Jffs2(endian) => {
@@ -507,6 +522,13 @@ pub(crate) fn no_volume(volumes: &[UbiVolume], wanted: &str) -> ImageError {
         found: wanted.into(),
         expected: format!("one of {}", names.join(", ")),
     }
+}
+
+/// True if one of the first blocks behind the superblock begins with a node of UBIFS.
+fn has_ubifs(mut begins: impl FnMut(u32, &mut [u8]) -> bool) -> bool {
+    const LOOKED_AT: u32 = 64;
+    let mut first = [0; 4];
+    (1..LOOKED_AT).any(|lnum| begins(lnum, &mut first) && first == UBIFS_NODE)
 }
 
 /// What a volume begins with.

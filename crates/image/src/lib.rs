@@ -20,7 +20,7 @@
 //! - `known` names what else begins at a byte. `partitions` reads tables, `fdt` device trees, `ubi`
 //!   UBI's headers, and `raw` a volume as it is.
 //! - The verbs are `edit`, `check`, `remove`, `repair`, `diff`, `history`, `past`, `dump`,
-//!   `convert`, `anew` and `ubinize`; `words` writes their messages.
+//!   `convert`, `anew` and `ubinize`; `rebuild` serves `repair`, and `words` writes their messages.
 //!
 //! *Power loss.* A file that is made or changed is whole, or not there, or as it was.
 
@@ -56,6 +56,7 @@ pub mod past;
 pub mod place;
 pub mod ranges;
 pub mod raw;
+mod rebuild;
 pub mod remove;
 pub mod repair;
 pub mod sink;

@@ -12,6 +12,7 @@ use crate::lock::Lock;
 use crate::parallel;
 use crate::target::{Jffs2Target, Target, Volume};
 use crate::tree::{Data, Node, Tree};
+use crate::ubifs::unmade;
 use crate::volume::AnyDisk;
 use crate::walk::Losses;
 use nandlab_block::Image as Disk;
@@ -102,7 +103,7 @@ impl Format {
     }
 
     /// Bytes that a tree needs at most, roughly: the first size that is tried.
-    fn bytes(&self, tree: &Tree) -> u64 {
+    pub(crate) fn bytes(&self, tree: &Tree) -> u64 {
         let up = |unit: u64| {
             tree.entries
                 .iter()
@@ -325,10 +326,6 @@ impl Making<'_> {
             path: to.into(),
             error,
         };
-        let refused = |error: nandlab_ubifs::UbifsError| match error {
-            nandlab_ubifs::UbifsError::Full => too_small("UBIFS", &error.to_string(), true),
-            error => too_small("UBIFS", &error.to_string(), false),
-        };
         let whole = leb > 0 && bytes.is_multiple_of(leb.into());
         if self.size.is_some() && !whole {
             return Err(ImageError::Make {
@@ -342,17 +339,28 @@ impl Making<'_> {
         choices.lebs_max = choices.lebs_max.or(self.size.is_none().then_some(8 * lebs));
         let medium = ImageFile::blank(file, bytes).map_err(failed)?;
         let lebs = nandlab_ubifs::Bare::with(medium, leb, lebs);
-        let lebs = nandlab_ubifs::format(lebs, &choices).map_err(refused)?;
-        let fs = nandlab_ubifs::Ubifs::mount_writable(lebs).map_err(refused)?;
+        let lebs = nandlab_ubifs::format(lebs, &choices).map_err(unmade)?;
+        let fs = nandlab_ubifs::Ubifs::mount_writable(lebs).map_err(unmade)?;
+        let (fs, losses) = self.fill_ubifs(tree, fs, fixup)?;
+        let medium = fs.into_lebs().into_bytes();
+        medium.finish(bytes).map_err(failed)?;
+        Ok((bytes, losses))
+    }
+
+    /// Puts a tree into an empty volume, and unmounts it.
+    pub(crate) fn fill_ubifs<L: nandlab_ubifs::Lebs>(
+        &mut self,
+        tree: &Tree,
+        fs: nandlab_ubifs::Ubifs<L>,
+        fixup: bool,
+    ) -> Result<(nandlab_ubifs::Ubifs<L>, Losses)> {
         let mut target = Volume::new(fs, self.lossy);
         self.feed(tree, &mut target)?;
         let (mut fs, losses) = target.finish()?;
         if fixup {
-            fs.require_fixup().map_err(refused)?;
+            fs.require_fixup().map_err(unmade)?;
         }
-        let medium = fs.into_lebs().into_bytes();
-        medium.finish(bytes).map_err(failed)?;
-        Ok((bytes, losses))
+        Ok((fs, losses))
     }
 
     fn disk(
@@ -521,7 +529,7 @@ fn batches<'a>(
     })
 }
 
-fn is_full(error: &ImageError) -> bool {
+pub(crate) fn is_full(error: &ImageError) -> bool {
     matches!(
         error,
         ImageError::Call {
@@ -531,7 +539,7 @@ fn is_full(error: &ImageError) -> bool {
     )
 }
 
-fn too_small(format: &'static str, why: &str, small: bool) -> ImageError {
+pub(crate) fn too_small(format: &'static str, why: &str, small: bool) -> ImageError {
     match small {
         // A larger image may do.
         true => ImageError::Call {

@@ -1,8 +1,9 @@
-//! What formats other than JFFS2 still know of the past: deleted files of ext2, versions of files
+//! What formats other than JFFS2 and UBIFS still know of the past: deleted files of ext2, versions of files
 //! of F2FS.
 //!
 //! *Promises.* Nothing is written but what is asked for. What is no longer to be had is a hole, and
-//! counted. *Knows nothing of* JFFS2 and UBI: see [`history`](crate::history), [`ubi`](crate::ubi).
+//! counted. *Knows nothing of* JFFS2, UBIFS and UBI: see [`history`](crate::history),
+//! [`ubi`](crate::ubi).
 
 use crate::error::{ImageError, Result, Shown};
 use crate::volume::{Mounted, Volume};
@@ -101,7 +102,8 @@ pub fn former(volume: &mut Volume) -> Result<Vec<Former>> {
                 .layers
                 .last()
                 .map_or("nothing".into(), |layer| format!("{layer:?}"));
-            let expected = "JFFS2, UBI, F2FS or ext2, which keep something of what has been".into();
+            let expected =
+                "JFFS2, UBIFS, UBI, F2FS or ext2, which keep something of what has been".into();
             return Err(ImageError::Choice {
                 what: "format",
                 found,

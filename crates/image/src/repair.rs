@@ -4,8 +4,9 @@
 //! *Promises.* A copy beside the image is repaired, checked again, and takes the image's place only
 //! where nothing is lost or in danger in it any more; otherwise the image stays as it is, and what
 //! was found in the copy tells why. Contents that are damaged are not made up:
-//! [`extract`](crate::walk) takes what is left of them. *Knows nothing of* what a format counts as
-//! wrong: its own check and its own repair see to that.
+//! [`extract`](crate::walk) takes what is left of them. `rebuild` makes a damaged UBIFS anew and
+//! reports each loss. *Knows nothing of* what a format counts as wrong: its own check and its own
+//! repair see to that.
 
 use crate::check::{Checked, Finding, Severity, check};
 use crate::copies;
@@ -14,7 +15,9 @@ use crate::edit::{copy, locked, replace};
 use crate::error::{ImageError, Result};
 use crate::locate::{Located, locate};
 use crate::place::Place;
+use crate::rebuild;
 use crate::volume::{Access, AnyDisk, Mounted, Opening, Volume, lent};
+use crate::walk::Losses;
 use nandlab_block::{BlockDevice as _, Lba, Patch};
 use nandlab_ext::Ext;
 use nandlab_f2fs::F2fs;
@@ -28,15 +31,17 @@ use std::path::Path;
 /// Times that a volume is looked at: one repair may show the next.
 const PASSES: usize = 12;
 
-/// What came of a repair.
+/// The outcome of a repair.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Repaired {
     /// The check's findings before the repair.
     pub before: Checked,
     /// What was wrong with the copy in the end.
     pub after: Checked,
-    /// Whether the copy has taken the image's place.
+    /// True if the copy has taken the image's place.
     pub replaced: bool,
+    /// The losses of a volume in a rebuild.
+    pub lost: Losses,
 }
 
 /// Repairs the image at `path`; `now` is when what gets a new name changed.
@@ -51,19 +56,20 @@ pub fn repair(path: &Path, opening: &Opening, now: Time) -> Result<Repaired> {
     let looked = |located: Located| {
         let mut volume = Volume::located(located, &open, Access::Read)?;
         let checked = check(&mut volume)?;
-        Ok::<_, ImageError>((volume.truncation.is_some(), checked))
+        Ok::<_, ImageError>((volume, checked))
     };
-    let (truncated, before) = looked(located.clone())?;
+    let (mut volume, before) = looked(located.clone())?;
     let detected = located.detected;
     let unchanged = |after: Checked| Repaired {
         before: before.clone(),
         after,
         replaced: false,
+        lost: Losses::default(),
     };
     if before.findings.is_empty() {
         return Ok(unchanged(before.clone()));
     }
-    if let Some(why) = hopeless(detected, truncated) {
+    if let Some(why) = hopeless(&volume) {
         let mut after = before.clone();
         after.add(Finding::new(Severity::Note, None, why.into()));
         return Ok(unchanged(after));
@@ -72,12 +78,14 @@ pub fn repair(path: &Path, opening: &Opening, now: Time) -> Result<Repaired> {
     let scratch = beside(&real)?;
     copy(lock.file(), scratch.as_file()).map_err(ImageError::file(&real))?;
     let copied = located.in_file(scratch.path());
-    match detected {
-        Detected::Disk(kind) => {
+    let mut lost = Losses::default();
+    match (rebuild::wanted(&mut volume), detected) {
+        (Some(wanted), _) => lost = wanted.rebuild(volume, &copied, &open)?,
+        (None, Detected::Disk(kind)) if kind != DiskKind::Ubifs => {
             let mut disk = copied.place.disk(Access::Write)?;
             repair_disk(&mut disk, kind, now)?;
         }
-        Detected::Flash(..) => repair_flash(copied.clone(), opening, now)?,
+        _ => repair_flash(copied.clone(), opening, now)?,
     }
     let (_, after) = looked(copied)?;
     if after.worst() == Some(Severity::Damage) || weight(&after) >= weight(&before) {
@@ -88,6 +96,7 @@ pub fn repair(path: &Path, opening: &Opening, now: Time) -> Result<Repaired> {
         before,
         after,
         replaced: true,
+        lost,
     })
 }
 
@@ -109,18 +118,18 @@ fn weight(checked: &Checked) -> [u64; 3] {
 }
 
 /// Why nothing can be done where nodes or blocks are what they are.
-fn hopeless(detected: Detected, truncated: bool) -> Option<&'static str> {
-    match detected {
-        _ if truncated => Some(
+fn hopeless(volume: &Volume) -> Option<&'static str> {
+    match volume.detected {
+        _ if volume.truncation.is_some() => Some(
             "the end of the image is missing and cannot be repaired; extract --salvage takes what \
              is left, and create makes a new image of it",
         ),
         Detected::Disk(DiskKind::Squashfs) => Some(
             "squashfs is never changed in place; extract --salvage takes what is left, and mksquashfs makes a new image of it",
         ),
-        Detected::Disk(DiskKind::Ubifs) => Some(
-            "UBIFS is not repaired in place; extract --salvage takes what is left, and create makes \
-             a new image of it",
+        Detected::Disk(DiskKind::Ubifs) if !rebuild::is_described(volume) => Some(
+            "the superblock is gone, and nothing else says how the volume was made; extract \
+             --salvage takes what is left, and create makes a new image of it",
         ),
         Detected::Flash(_, FlashKind::Jffs2 { .. }) => Some(
             "JFFS2 has nothing to repair in place: it ignores damaged nodes; extract --salvage \

@@ -50,6 +50,15 @@ pub fn read(path: &Path, root: Option<&Path>, opening: &Opening) -> Result<Tree>
 /// far as it can be had, and what was lost.
 pub fn image(path: &Path, opening: &Opening, salvage: bool) -> Result<(Tree, Losses)> {
     let mut volume = Volume::open(path, opening, Access::Read)?;
+    volume_tree(&mut volume, path, salvage)
+}
+
+/// The same of an open image; errors call it `path`.
+pub(crate) fn volume_tree(
+    volume: &mut Volume,
+    path: &Path,
+    salvage: bool,
+) -> Result<(Tree, Losses)> {
     let dir = std::env::temp_dir();
     let file = tempfile::tempfile_in(&dir).map_err(ImageError::file(&dir))?;
     let mut sink = TarOut::new(BufWriter::with_capacity(1 << 20, &file), &dir);

@@ -3,25 +3,29 @@
 //! *Promises.* Those of [`Volume`]. An image that ends before its volume does is opened for reading
 //! only, and what is missing cannot be read. *Knows nothing of* how the bytes got there.
 
-use crate::error::Result;
+use crate::error::{ImageError, Result};
+use crate::make::too_small;
 use crate::truncated::Truncation;
 use crate::volume::{Access, AnyLebs, Layer, Mounted, Opening, Volume, failed};
+use crate::walk::Losses;
 use nandlab_sim::Backing as _;
 use nandlab_ubifs::{Bare, Ubifs, UbifsError};
 
 const NAME: &str = "UBIFS";
+
+/// The refusal of mkfs as an error.
+pub(crate) fn unmade(error: UbifsError) -> ImageError {
+    let is_small = error == UbifsError::Full;
+    too_small(NAME, &error.to_string(), is_small)
+}
 
 impl Volume {
     /// A file that begins with a superblock, as mkfs.ubifs writes it.
     pub(crate) fn ubifs_bytes(&mut self, opening: &Opening, access: Access) -> Result<()> {
         let bytes = self.place.open(access, 0)?;
         let there = bytes.len();
-        let bare = Bare::new(bytes).map_err(|error| failed(NAME, error))?;
-        let Some(bare) = bare else {
-            return Err(failed(
-                NAME,
-                "no superblock, expected one in the first 4096 bytes",
-            ));
+        let Some(bare) = Bare::new(bytes).map_err(|error| failed(NAME, error))? else {
+            return self.ubifs_headless(opening, access);
         };
         let declared = bare.declared_bytes();
         if declared > there && access == Access::Write {
@@ -36,9 +40,27 @@ impl Volume {
         self.ubifs(Box::new(bare), opening, access)
     }
 
+    /// A file without a sound superblock.
+    fn ubifs_headless(&mut self, opening: &Opening, access: Access) -> Result<()> {
+        let bytes = self.place.open(access, 0)?;
+        let may_guess = opening.salvage && access == Access::Read;
+        match may_guess.then(|| Bare::guessed(bytes)).flatten() {
+            Some(bare) => self.ubifs(Box::new(bare), opening, access),
+            None => Err(failed(
+                NAME,
+                "no superblock, expected one in the first 4096 bytes",
+            )),
+        }
+    }
+
     /// Logical blocks with a superblock in the first of them.
     pub(crate) fn ubifs(&mut self, lebs: AnyLebs, opening: &Opening, access: Access) -> Result<()> {
+        let lebs = match self.anew.take() {
+            Some(format) => nandlab_ubifs::format(lebs, &format).map_err(unmade)?,
+            None => lebs,
+        };
         let fs = match access {
+            Access::Read if opening.salvage => Ubifs::salvage(lebs),
             Access::Read => Ubifs::mount(lebs),
             Access::Write => Ubifs::mount_writable(lebs),
         };
@@ -68,5 +90,30 @@ impl Volume {
         });
         self.mounted = Some(Mounted::Ubifs(Box::new(fs)));
         Ok(())
+    }
+
+    /// A flash programmer still has to write the image: its free space is to be fixed up then.
+    pub(crate) fn keep_fixup(&mut self) -> Result<()> {
+        match &mut self.mounted {
+            Some(Mounted::Ubifs(fs)) if fs.journal().fixup => {
+                let kept = fs.require_fixup();
+                kept.map_err(|error| failed("UBIFS", error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets a walk meet inodes without a path, if a format does that without writes: UBIFS. Returns
+    /// the inodes that got a name or a stand-in.
+    pub(crate) fn reconnect(&mut self) -> Losses {
+        let mut losses = Losses::default();
+        if let Some(Mounted::Ubifs(fs)) = &mut self.mounted {
+            let told = fs.reconnect();
+            for finding in &told.findings {
+                losses.add(b"", finding.to_string());
+            }
+            losses.more += told.more;
+        }
+        losses
     }
 }

@@ -228,6 +228,8 @@ pub struct Volume {
     pub unsupported: Option<String>,
     /// The UBI volume that was looked into.
     pub looked_into: Option<u32>,
+    /// The shape of a new UBIFS in the place of the one here.
+    pub(crate) anew: Option<nandlab_ubifs::Format>,
     pub(crate) place: Place,
 }
 
@@ -247,7 +249,7 @@ pub(crate) fn failed(layer: &'static str, why: impl ToString) -> ImageError {
     }
 }
 
-/// What an image is.
+/// The format of an image.
 pub fn detected(path: &Path, opening: &Opening) -> Result<Detected> {
     locate(&Place::file(path), opening).map(|located| located.detected)
 }
@@ -268,10 +270,29 @@ impl Volume {
         if access == Access::Write {
             located.certain()?;
         }
+        let mut volume = Self::unopened(located);
+        volume.open_detected(opening, access)?;
+        Ok(volume)
+    }
+
+    /// Opens an image for writing, with a new and empty UBIFS in the place of the one in it.
+    pub(crate) fn anew(
+        located: Located,
+        opening: &Opening,
+        format: nandlab_ubifs::Format,
+    ) -> Result<Self> {
+        located.certain()?;
+        let mut volume = Self::unopened(located);
+        volume.anew = Some(format);
+        volume.open_detected(opening, Access::Write)?;
+        Ok(volume)
+    }
+
+    fn unopened(located: Located) -> Self {
         let Located {
             place, detected, ..
         } = located;
-        let mut volume = Self {
+        Self {
             layers: Vec::new(),
             mounted: None,
             detected,
@@ -281,14 +302,17 @@ impl Volume {
             troubles: Vec::new(),
             unsupported: None,
             looked_into: None,
+            anew: None,
             place,
-        };
-        match detected {
-            Detected::Disk(DiskKind::Ubifs) => volume.ubifs_bytes(opening, access)?,
-            Detected::Disk(kind) => volume.open_disk(kind, opening, access)?,
-            Detected::Flash(format, kind) => volume.open_flash(format, kind, opening, access)?,
         }
-        Ok(volume)
+    }
+
+    fn open_detected(&mut self, opening: &Opening, access: Access) -> Result<()> {
+        match self.detected {
+            Detected::Disk(DiskKind::Ubifs) => self.ubifs_bytes(opening, access),
+            Detected::Disk(kind) => self.open_disk(kind, opening, access),
+            Detected::Flash(format, kind) => self.open_flash(format, kind, opening, access),
+        }
     }
 
     fn open_disk(&mut self, kind: DiskKind, opening: &Opening, access: Access) -> Result<()> {
@@ -333,8 +357,10 @@ impl Volume {
         progress: &'a mut dyn FnMut(u64),
     ) -> Result<Walk<'a>> {
         let limit = self.limit();
+        let losses = salvage.then(|| self.reconnect());
         let mut walk = Walk::new(self.fs()?, salvage, progress);
         walk.limit = limit;
+        walk.losses = losses.unwrap_or_default();
         Ok(walk)
     }
 
@@ -379,17 +405,6 @@ impl Volume {
                 error,
                 why: String::new(),
             })),
-        }
-    }
-
-    /// A flash programmer still has to write the image: its free space is to be fixed up then.
-    fn keep_fixup(&mut self) -> Result<()> {
-        match &mut self.mounted {
-            Some(Mounted::Ubifs(fs)) if fs.journal().fixup => {
-                let kept = fs.require_fixup();
-                kept.map_err(|error| failed("UBIFS", error))
-            }
-            _ => Ok(()),
         }
     }
 

@@ -202,7 +202,13 @@ impl Worker<'_> {
         }
         let volume = match &mut self.volume {
             Some(volume) => volume,
-            none => none.insert((self.open)()?),
+            none => {
+                let mut volume = (self.open)()?;
+                if self.how.salvage {
+                    volume.reconnect();
+                }
+                none.insert(volume)
+            }
         };
         let path = [self.root, b"/", &job.entry.path].concat();
         let outcome = volume.fs().and_then(|fs| {

@@ -191,4 +191,4 @@ impl<L: Lebs> Ubifs<L> {
 /// Attributes whose values go with one group of nodes.
 const VALUES_AT_ONCE: usize = 32;
 /// Linux makes no inodes from here on.
-const INODES_END: u64 = 0xFFFF_FF00;
+pub(crate) const INODES_END: u64 = 0xFFFF_FF00;

@@ -5,6 +5,7 @@
 //! looked at when it was loaded. The properties of logical blocks and the totals of free and dirty
 //! space are compared with what is counted (`space`).
 
+use crate::batch::INODES_END;
 use crate::error::{Result, UbifsError};
 use crate::finding::Finding;
 use crate::format::{Branch, Key, KeyKind, align8};
@@ -38,7 +39,7 @@ fn entry_bytes(name: &[u8]) -> u64 {
 /// Bytes that Linux counts for a directory without entries.
 const DIRECTORY_BYTES: u64 = 160;
 
-/// What nodes say of an inode.
+/// Evidence of an inode in nodes.
 #[derive(Default)]
 struct Met {
     /// What its own node says; none if that is not there or cannot be read.
@@ -87,6 +88,10 @@ impl<L: Lebs> Ubifs<L> {
     /// written is committed before.
     pub fn check(&mut self) -> Report<Finding, Totals> {
         let mut report: Report<Finding, Totals> = Report::default();
+        if let Some(salvaged) = &self.salvaged {
+            report.findings = salvaged.findings.clone();
+            report.more = salvaged.more;
+        }
         if self.gate.is_writable() {
             match self.commit() {
                 Ok(()) => self.recount(),
@@ -104,8 +109,11 @@ impl<L: Lebs> Ubifs<L> {
         check.nodes();
         check.early();
         check.inodes();
-        check.commit();
-        check.space();
+        // The last commit tells nothing of nodes that a scan found.
+        if check.fs.salvaged.is_none() {
+            check.commit();
+            check.space();
+        }
         check.report
     }
 }
@@ -459,7 +467,7 @@ impl<L: Lebs> Check<'_, L> {
         );
         let highest = self.met.keys().next_back().copied().unwrap_or(0);
         let known = self.fs.highest_inode;
-        if u64::from(highest) > known {
+        if u64::from(highest) > known || known >= INODES_END {
             self.whole("greatest inode number", known, highest.into());
         }
     }

@@ -5,7 +5,7 @@ use crate::format::{BLOCK, Branch, DataNode, Key, KeyKind};
 use crate::inode::Inode;
 use crate::lebs::Lebs;
 use crate::mount::Ubifs;
-use alloc::{boxed::Box, vec};
+use alloc::{boxed::Box, vec, vec::Vec};
 use nandlab_vfs::{Errno, FileType};
 
 /// A block of a file, unpacked.
@@ -100,6 +100,10 @@ impl Block {
     /// The byte of the file behind it.
     pub fn end(&self) -> u64 {
         u64::from(self.key.value()) * BLOCK_BYTES + self.bytes.len() as u64
+    }
+
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes.into_vec()
     }
 
     pub fn bytes(&self) -> &[u8] {

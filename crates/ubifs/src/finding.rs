@@ -4,6 +4,7 @@ use crate::error::UbifsError;
 use crate::format::Key;
 use alloc::vec::Vec;
 use core::fmt;
+use nandlab_vfs::FileType;
 use nandlab_vfs::report::{self, Severity, shown};
 
 /// Something that a check found wrong.
@@ -17,6 +18,32 @@ pub enum Finding {
         to: Key,
         /// The error that was met there.
         error: UbifsError,
+    },
+    /// A structure that leads to all nodes is unreadable: a scan found them.
+    Scanned {
+        /// The structure.
+        what: &'static str,
+        /// The error of a mount.
+        error: UbifsError,
+    },
+    /// A scan found a damaged node.
+    Damaged {
+        /// Its place and its damage.
+        error: UbifsError,
+    },
+    /// An inode has no readable node. Another one stands for it, with root as owner.
+    StandIn {
+        /// The number of the inode.
+        inode: u32,
+        /// The type of the file.
+        kind: FileType,
+    },
+    /// An inode that no path leads to got a name.
+    Reconnected {
+        /// The number of the inode.
+        inode: u32,
+        /// The new path from the root of the volume.
+        path: Vec<u8>,
     },
     /// A node cannot be read.
     Unread {
@@ -90,6 +117,27 @@ impl fmt::Display for Finding {
                 let (from, to) = (from.inode(), to.inode());
                 write!(f, "index of inodes {from} to {to}: {error}")
             }
+            Self::Scanned { what, error } => {
+                write!(f, "{what}: {error}; its nodes were found by a scan")
+            }
+            Self::Damaged { error } => write!(f, "a node that a scan found: {error}"),
+            Self::StandIn { inode, kind } => {
+                let kind = match kind {
+                    FileType::Directory => "a directory",
+                    _ => "a file up to its last contents",
+                };
+                write!(
+                    f,
+                    "inode {inode}: its node is gone; {kind} with root as owner stands for it"
+                )
+            }
+            Self::Reconnected { inode, path } => {
+                write!(
+                    f,
+                    "inode {inode}: no path leads to it; it is {}",
+                    shown(path)
+                )
+            }
             Self::Unread { path, what, error } => write!(f, "{}: {what}: {error}", shown(path)),
             Self::Name { path } => write!(f, "{}: a name that no path can hold", shown(path)),
             Self::Lost { inode } => write!(f, "inode {inode}: no path leads to it"),
@@ -154,6 +202,8 @@ impl Finding {
     pub fn leb(&self) -> Option<(u32, u32)> {
         match self {
             Self::Hole { error, .. }
+            | Self::Scanned { error, .. }
+            | Self::Damaged { error }
             | Self::Unread { error, .. }
             | Self::Properties { error }
             | Self::Contents { error } => error.leb(),

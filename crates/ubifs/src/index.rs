@@ -113,6 +113,17 @@ impl Index {
         index
     }
 
+    /// An index that knows nothing.
+    pub fn unknown(error: UbifsError) -> Self {
+        let mut index = Self::default();
+        index.holes.push(Hole {
+            from: Key::FIRST,
+            to: Key::LAST,
+            error,
+        });
+        index
+    }
+
     fn node<L: Lebs>(
         &mut self,
         media: &mut Media<L>,
@@ -321,11 +332,9 @@ impl Index {
 
     /// Fails if something between two keys is not known.
     pub fn known(&self, from: Key, to: Key) -> Result<()> {
-        match self
-            .holes
-            .iter()
-            .find(|hole| hole.from <= to && from <= hole.to)
-        {
+        // Holes are in the order of their keys.
+        let first = self.holes.partition_point(|hole| hole.to < from);
+        match self.holes.get(first).filter(|hole| hole.from <= to) {
             Some(hole) => Err(hole.error.clone()),
             None => Ok(()),
         }

@@ -4,6 +4,7 @@
 //! handed over ([`LebError::Lost`]): the checksums of the nodes tell what is sound in it.
 
 use crate::format::Super;
+use crate::guess;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
@@ -59,6 +60,11 @@ pub trait Lebs {
     /// Their number and length.
     fn shape(&self) -> LebShape;
 
+    /// The number of blocks up to the last one that may hold anything.
+    fn held(&self) -> u32 {
+        self.shape().lebs
+    }
+
     /// Fills `buf` from a byte of a logical block on.
     fn read(&mut self, lnum: u32, offs: u32, buf: &mut [u8]) -> Result<(), LebError>;
 
@@ -96,6 +102,10 @@ pub trait Lebs {
 impl<L: Lebs + ?Sized> Lebs for Box<L> {
     fn shape(&self) -> LebShape {
         (**self).shape()
+    }
+
+    fn held(&self) -> u32 {
+        (**self).held()
     }
 
     fn read(&mut self, lnum: u32, offs: u32, buf: &mut [u8]) -> Result<(), LebError> {
@@ -211,6 +221,7 @@ impl<M: Mtd> Lebs for UbiLebs<M> {
 pub struct Bare<B> {
     bytes: B,
     shape: LebShape,
+    held: u32,
 }
 
 impl<B: Backing> Bare<B> {
@@ -225,6 +236,18 @@ impl<B: Backing> Bare<B> {
             return Ok(None);
         };
         Ok(Some(Self::with(bytes, leb_bytes, lebs)))
+    }
+
+    /// The bytes of a volume without a superblock: the length of a logical block follows from the
+    /// places that nodes name. `None` if there are too few nodes.
+    pub fn guessed(mut bytes: B) -> Option<Self> {
+        let leb_bytes = guess::leb_bytes(&mut bytes)?;
+        Some(Self::with(bytes, leb_bytes, 0))
+    }
+
+    /// The same volume; blocks from `held` on hold nothing.
+    pub fn holding(self, held: u32) -> Self {
+        Self { held, ..self }
     }
 
     /// Bytes that the superblock says to be there, at least those that are.
@@ -246,13 +269,21 @@ impl<B: Backing> Bare<B> {
             lebs,
             page: None,
         };
-        Self { bytes, shape }
+        Self {
+            bytes,
+            shape,
+            held: lebs,
+        }
     }
 }
 
 impl<B: Backing> Lebs for Bare<B> {
     fn shape(&self) -> LebShape {
         self.shape
+    }
+
+    fn held(&self) -> u32 {
+        self.held.min(self.shape.lebs)
     }
 
     fn read(&mut self, lnum: u32, offs: u32, buf: &mut [u8]) -> Result<(), LebError> {

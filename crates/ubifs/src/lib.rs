@@ -7,8 +7,9 @@
 //! writes; [`Ubifs::mount_writable`] writes it, and takes all calls. [`format`](format()) makes an
 //! empty volume. The checksum of every node is compared before the node is used, those of file
 //! contents too. [`check`](Ubifs::check) reads all that is reachable, and the properties of all
-//! blocks. No volume, whatever its bytes, makes any of them panic, loop for ever, or take more
-//! memory than some 150 bytes for each node and a few logical blocks.
+//! blocks. [`salvage`](Ubifs::salvage) mounts the rest of a damaged volume. No volume, whatever
+//! its bytes, makes any of them panic, loop for ever, or take more memory than some 150 bytes for
+//! each node (a salvage: 250) and a few logical blocks.
 //!
 //! *Works on* [`Lebs`]: a volume of UBI, or the bytes of one. *Knows nothing of* erase blocks,
 //! files or clocks.
@@ -22,6 +23,8 @@
 //! programmer; `names`, `contents`, `xattr` and `batch`
 //! turn calls into groups of nodes, for the heads of `journal`; `commit` writes the index of
 //! `tree`, the properties of `blocks` and `lpt_tree`, and the orphans; `collect` makes room.
+//! Of a damaged volume, `survey` finds every node: `salvage` makes an index of them, `guess` a
+//! superblock, and `reconnect` names for inodes without a path. `past` tells of former nodes.
 //!
 //! *Power loss.* A call is one group of nodes, which is there or not; contents are written block by
 //! block. What was fsynced or synced is there. Linux's rules of recovery hold, and a torn write may
@@ -47,6 +50,7 @@ mod file;
 mod finding;
 mod fixup;
 pub mod format;
+mod guess;
 mod index;
 mod inode;
 mod journal;
@@ -60,11 +64,15 @@ mod mount;
 mod names;
 mod node;
 mod orphans;
+mod past;
 mod ready;
+mod reconnect;
 mod replay;
+mod salvage;
 mod scan;
 mod sizes;
 mod space;
+mod survey;
 mod tree;
 mod volume;
 mod writer;
@@ -78,8 +86,15 @@ pub use finding::Finding;
 pub use lebs::{Bare, LebError, LebShape, Lebs, UbiLebs};
 pub use make::{Format, format};
 pub use mount::{Journal, Ubifs};
+pub use past::Past;
 pub use volume::UbifsVolume;
 pub use writer::Counts;
+
+/// The length of a logical block of a volume without a superblock, by the places that its nodes
+/// name. `None` if there are too few nodes.
+pub fn leb_bytes(mut bytes: &mut dyn nandlab_sim::Backing) -> Option<u32> {
+    guess::leb_bytes(&mut bytes)
+}
 
 /// Bytes of the volume that begins with `head`, if a sound superblock does.
 pub fn declared_bytes(head: &[u8]) -> Option<u64> {

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::format::draft::{append, pad};
 use crate::format::{
     BIG_LPT, Branch, DOUBLE_HASH, Fault, Geometry, Group, IS_PACKED, Key, KeyHash, LptShape,
-    Master, NO_ORPHANS, Props, Space, Super,
+    Master, NO_ORPHANS, Props, Space, Super, is_erased,
 };
 use crate::index::Index;
 use crate::lebs::Lebs;
@@ -171,7 +171,7 @@ impl<L: Lebs> Ubifs<L> {
         let head = head_of(&lebs, format)?;
         let here = head.geometry;
         let mut media = Media::with(lebs, head);
-        (0..here.lebs).try_for_each(|lnum| media.unmap(lnum))?;
+        (0..here.lebs).try_for_each(|lnum| clear(&mut media, lnum))?;
         let props = vec![Props::empty(here.leb); here.main_lebs() as usize];
         let mut writer = Writer {
             blocks: Blocks::new(&here, props),
@@ -193,6 +193,7 @@ impl<L: Lebs> Ubifs<L> {
             gate: Gate::new(false),
             unpacker: Unpacker::default(),
             cursor: None,
+            salvaged: None,
         })
     }
 
@@ -224,8 +225,17 @@ impl<L: Lebs> Ubifs<L> {
     }
 }
 
+/// Empties a block. One with nodes of an older volume must not come back after a power cut: their
+/// sequence numbers may be greater.
+fn clear<L: Lebs>(media: &mut Media<L>, lnum: u32) -> Result<()> {
+    match media.leb(lnum) {
+        Ok(bytes) if is_erased(&bytes) => media.unmap(lnum),
+        _ => media.renew(lnum),
+    }
+}
+
 /// A master node before the first commit, whose index has no block yet.
-fn first_master(here: &Geometry) -> Master {
+pub(crate) fn first_master(here: &Geometry) -> Master {
     let first = here.main_first();
     Master {
         sqnum: 0,

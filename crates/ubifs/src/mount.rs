@@ -4,6 +4,7 @@ use crate::bug::SeededBug;
 use crate::compress::Unpacker;
 use crate::error::{Result, UbifsError};
 use crate::file::Block;
+use crate::finding::Finding;
 use crate::format::{Master, Super};
 use crate::index::Index;
 use crate::lebs::Lebs;
@@ -15,6 +16,7 @@ use crate::writer::{Counts, Writer};
 use crate::{master, orphans, replay};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use nandlab_vfs::report::Report;
 use nandlab_vfs::{FileType, Gate, Gated, Ino};
 
 /// What a mount found in the journal.
@@ -53,10 +55,23 @@ pub struct Ubifs<L> {
     pub(crate) unpacker: Unpacker,
     /// The block of a file that was read last.
     pub(crate) cursor: Option<Block>,
+    /// The reasons for a scan of all nodes, after one.
+    pub(crate) salvaged: Option<Report<Finding>>,
+}
+
+/// A volume as a mount reads it.
+pub(crate) struct Loaded {
+    pub master: Master,
+    pub index: Index,
+    pub sizes: BTreeMap<u32, u64>,
+    pub journal: Journal,
+    pub buds: Vec<Bud>,
+    pub highest_inode: u64,
+    pub found: Found,
 }
 
 /// What a mount found that only a writer needs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Found {
     /// The greatest sequence number.
     pub sqnum: u64,
@@ -84,58 +99,29 @@ impl<L: Lebs> Ubifs<L> {
     /// Mounts a volume. Returns what a writer has to know beside it.
     pub(crate) fn read(lebs: L, bug: Option<SeededBug>) -> Result<(Self, Found)> {
         let mut media = Media::new(lebs)?.with_bug(bug);
-        let chosen = master::find(&mut media)?;
-        let master = chosen.master;
-        let in_use = master.is_dirty() || chosen.is_recovered;
-        let mut index = Index::load(&mut media, master.root);
-        let mut journal = Journal {
-            in_use,
-            master_recovered: chosen.is_recovered,
-            fixup: media.head.needs_fixup(),
-            ..Journal::default()
-        };
-        let log = Log::read(&mut media, &master, in_use)?;
-        let mut buds = Vec::new();
-        let steps = replay::read(&mut media, &log, in_use, &mut buds)?;
-        journal.parts = log.buds.len() as u32;
-        journal.nodes = steps.len() as u64;
-        let mut sizes = Sizes::default();
-        replay::apply(&mut media, &mut index, &steps, &mut sizes)?;
-        let newest = steps.iter().map(|step| u64::from(step.key.inode())).max();
-        let highest_inode = master.highest_inode.max(newest.unwrap_or(0));
-        let last = steps.last().map_or(0, |step| step.sqnum);
-        let found = Found {
-            sqnum: last.max(log.sqnum).max(master.sqnum),
-            master_offs: chosen.offs,
-            log: log.blocks,
-        };
-        drop(steps);
-        let mut raised = BTreeMap::new();
-        if in_use {
-            if !master.has_no_orphans() {
-                journal.orphans = orphans::kill(&mut media, &mut index)?;
-            }
-            raised = sizes.recover(&mut media, &mut index)?;
-            if media.has_bug(SeededBug::KeepSizes) {
-                raised.clear();
-            }
-            journal.raised = raised.len() as u64;
-        }
-        let mut fs = Self {
+        let loaded = load(&mut media)?;
+        let (mut fs, found) = Self::assemble(media, loaded);
+        fs.check_root()?;
+        Ok((fs, found))
+    }
+
+    /// Makes a mounted volume of these parts.
+    pub(crate) fn assemble(media: Media<L>, loaded: Loaded) -> (Self, Found) {
+        let fs = Self {
             media,
-            master,
-            index,
-            sizes: raised,
-            journal,
-            buds,
+            master: loaded.master,
+            index: loaded.index,
+            sizes: loaded.sizes,
+            journal: loaded.journal,
+            buds: loaded.buds,
             writer: Writer::default(),
-            highest_inode,
+            highest_inode: loaded.highest_inode,
             gate: Gate::new(true),
             unpacker: Unpacker::default(),
             cursor: None,
+            salvaged: None,
         };
-        fs.check_root()?;
-        Ok((fs, found))
+        (fs, loaded.found)
     }
 
     fn check_root(&mut self) -> Result<()> {
@@ -185,6 +171,56 @@ impl<L: Lebs> Ubifs<L> {
         let leb = u64::from(self.media.geometry().leb);
         Some(u64::from(lnum) * leb + u64::from(offs))
     }
+}
+
+/// Reads the last commit, and brings it up to date.
+pub(crate) fn load<L: Lebs>(media: &mut Media<L>) -> Result<Loaded> {
+    let chosen = master::find(media)?;
+    let master = chosen.master;
+    let in_use = master.is_dirty() || chosen.is_recovered;
+    let mut index = Index::load(media, master.root);
+    let mut journal = Journal {
+        in_use,
+        master_recovered: chosen.is_recovered,
+        fixup: media.head.needs_fixup(),
+        ..Journal::default()
+    };
+    let log = Log::read(media, &master, in_use)?;
+    let mut buds = Vec::new();
+    let steps = replay::read(media, &log, in_use, &mut buds)?;
+    journal.parts = log.buds.len() as u32;
+    journal.nodes = steps.len() as u64;
+    let mut sizes = Sizes::default();
+    replay::apply(media, &mut index, &steps, &mut sizes)?;
+    let newest = steps.iter().map(|step| u64::from(step.key.inode())).max();
+    let highest_inode = master.highest_inode.max(newest.unwrap_or(0));
+    let last = steps.last().map_or(0, |step| step.sqnum);
+    let found = Found {
+        sqnum: last.max(log.sqnum).max(master.sqnum),
+        master_offs: chosen.offs,
+        log: log.blocks,
+    };
+    drop(steps);
+    let mut raised = BTreeMap::new();
+    if in_use {
+        if !master.has_no_orphans() {
+            journal.orphans = orphans::kill(media, &mut index)?;
+        }
+        raised = sizes.recover(media, &mut index)?;
+        if media.has_bug(SeededBug::KeepSizes) {
+            raised.clear();
+        }
+        journal.raised = raised.len() as u64;
+    }
+    Ok(Loaded {
+        master,
+        index,
+        sizes: raised,
+        journal,
+        buds,
+        highest_inode,
+        found,
+    })
 }
 
 impl<L: Lebs> Gated for Ubifs<L> {

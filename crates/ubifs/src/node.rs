@@ -2,6 +2,7 @@
 
 use crate::bug::SeededBug;
 use crate::error::{Result, UbifsError};
+use crate::format::draft::append;
 use crate::format::{self, Branch, Fault, Geometry, Header, Key, Kind, Super};
 use crate::lebs::{LebError, LebShape, Lebs};
 use alloc::{vec, vec::Vec};
@@ -15,6 +16,10 @@ pub(crate) struct Media<L> {
     pub heads: [Option<Buffer>; 3],
     /// A rule left out on purpose.
     bug: Option<SeededBug>,
+    /// Nodes that a salvage made, in blocks behind the last one.
+    made: Vec<u8>,
+    /// An unreadable block is one more loss, and no more.
+    pub salvages: bool,
 }
 
 /// A head of the journal: where it writes next, and the bytes not yet written.
@@ -46,10 +51,7 @@ impl Buffer {
 impl<L: Lebs> Media<L> {
     /// Reads the superblock and checks the shape.
     pub fn new(mut lebs: L) -> Result<Self> {
-        let shape = lebs.shape();
-        let mut node = vec![0; Super::BYTES];
-        read(&mut lebs, 0, 0, &mut node)?;
-        let head = Super::parse(&node, shape.leb_bytes, shape.lebs, shape.page)?;
+        let head = head(&mut lebs)?;
         Ok(Self::with(lebs, head))
     }
 
@@ -61,6 +63,43 @@ impl<L: Lebs> Media<L> {
             node: Vec::new(),
             heads: [None, None, None],
             bug: None,
+            made: Vec::new(),
+            salvages: false,
+        }
+    }
+
+    /// Keeps a node in memory, as if it lay behind the last block. Returns its place, or `None` if
+    /// there are too many.
+    pub fn make(&mut self, node: &[u8]) -> Option<Branch> {
+        let Geometry { leb, lebs, .. } = self.geometry();
+        let leb = leb as usize;
+        let left = leb - self.made.len() % leb;
+        if left < node.len() {
+            self.made.resize(self.made.len() + left, 0xFF);
+        }
+        let at = self.made.len();
+        let lnum = u32::try_from(at / leb).ok()?.checked_add(lebs)?;
+        append(&mut self.made, node);
+        Some(Branch {
+            lnum,
+            offs: (at % leb) as u32,
+            len: node.len() as u32,
+        })
+    }
+
+    /// The bytes of nodes of [`make`](Self::make).
+    fn made_at(&self, lnum: u32, offs: u32, len: usize) -> Option<&[u8]> {
+        let Geometry { leb, lebs, .. } = self.geometry();
+        let at = u64::from(lnum.checked_sub(lebs)?) * u64::from(leb) + u64::from(offs);
+        let rest = self.made.get(usize::try_from(at).ok()?..)?;
+        rest.get(..len)
+    }
+
+    /// Passes an error of the medium on, except in a salvage.
+    pub fn pass(&self, error: UbifsError) -> Result<()> {
+        match error {
+            UbifsError::Medium { .. } if !self.salvages => Err(error),
+            _ => Ok(()),
         }
     }
 
@@ -107,12 +146,21 @@ impl<L: Lebs> Media<L> {
         self.lebs.shape()
     }
 
+    /// The number of blocks up to the last one that may hold anything.
+    pub fn held(&self) -> u32 {
+        self.lebs.held()
+    }
+
     pub fn geometry(&self) -> Geometry {
         self.head.geometry
     }
 
     /// Fills `buf`. Bits beyond correction are no error: checksums tell what is sound.
     pub fn read(&mut self, lnum: u32, offs: u32, buf: &mut [u8]) -> Result<()> {
+        if let Some(made) = self.made_at(lnum, offs, buf.len()) {
+            buf.copy_from_slice(made);
+            return Ok(());
+        }
         read(&mut self.lebs, lnum, offs, buf)?;
         let heads = self.heads.iter().flatten();
         heads.for_each(|head| head.overlay(lnum, offs, buf));
@@ -180,6 +228,14 @@ fn whole(lnum: u32, outcome: core::result::Result<(), LebError>) -> Result<()> {
         offs: 0,
         error,
     })
+}
+
+/// The superblock of a volume, with its shape checked.
+pub(crate) fn head<L: Lebs>(lebs: &mut L) -> Result<Super> {
+    let shape = lebs.shape();
+    let mut node = vec![0; Super::BYTES];
+    read(lebs, 0, 0, &mut node)?;
+    Super::parse(&node, shape.leb_bytes, shape.lebs, shape.page)
 }
 
 fn read<L: Lebs>(lebs: &mut L, lnum: u32, offs: u32, buf: &mut [u8]) -> Result<()> {

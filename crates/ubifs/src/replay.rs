@@ -22,10 +22,23 @@ use alloc::vec::Vec;
 /// What a node of the journal does.
 #[derive(Debug)]
 enum Change {
-    Inode { size: u64, is_gone: bool },
-    Data { end: u64 },
-    Entry { name: Vec<u8>, is_gone: bool },
-    Truncation { old: u64, new: u64 },
+    Inode {
+        size: u64,
+        is_gone: bool,
+    },
+    Data {
+        end: u64,
+    },
+    Entry {
+        name: Vec<u8>,
+        is_gone: bool,
+    },
+    Truncation {
+        old: u64,
+        new: u64,
+    },
+    /// Unreadable contents.
+    Lost,
 }
 
 /// A node of the journal.
@@ -35,6 +48,24 @@ pub(crate) struct Step {
     pub key: Key,
     pub at: Branch,
     change: Change,
+}
+
+impl Step {
+    /// An unreadable data node. A read of it reports the damage.
+    pub fn lost(sqnum: u64, key: Key, at: Branch) -> Self {
+        let change = Change::Lost;
+        Self {
+            sqnum,
+            key,
+            at,
+            change,
+        }
+    }
+
+    /// The order in which steps count. Of two copies of a node the readable one counts.
+    pub fn order(&self) -> (u64, bool) {
+        (self.sqnum, !matches!(self.change, Change::Lost))
+    }
 }
 
 /// A part of the journal, and the byte behind its last node.
@@ -107,7 +138,7 @@ fn is_last<L: Lebs>(media: &mut Media<L>, log: &Log, index: usize) -> Result<boo
     Ok(crate::format::is_erased(&first))
 }
 
-fn step(leb: &[u8], lnum: u32, node: Found) -> Result<Option<Step>> {
+pub(crate) fn step(leb: &[u8], lnum: u32, node: Found) -> Result<Option<Step>> {
     let Found { offs, header } = node;
     let wrong = |fault: Fault| fault.at(lnum, offs);
     let bytes = &leb[offs as usize..][..header.len as usize];
@@ -176,10 +207,22 @@ pub(crate) fn apply<L: Lebs>(
             Change::Inode { size, is_gone } => sizes.inode(inode, size, is_gone),
             Change::Data { end } => sizes.data(inode, end),
             Change::Truncation { new, .. } => sizes.truncated(inode, new),
-            Change::Entry { .. } => {}
+            Change::Entry { .. } | Change::Lost => {}
         }
     }
     Ok(())
+}
+
+/// Takes inodes out that lost their last name. A program may write to one that it still has open.
+pub(crate) fn remove_gone<L: Lebs>(
+    media: &mut Media<L>,
+    index: &mut Index,
+    steps: &[Step],
+) -> Result<()> {
+    let lasts = last_inodes(steps);
+    let gone = lasts.into_iter().filter(|(_, is_gone)| *is_gone);
+    gone.map(|(inode, _)| inode)
+        .try_for_each(|inode| remove_inode(media, index, inode))
 }
 
 /// Whether the last node of each inode deletes it.
@@ -207,8 +250,7 @@ pub(crate) fn remove_inode<L: Lebs>(
                     index.remove_inode(entry.inode);
                 }
             }
-            Err(error @ crate::UbifsError::Medium { .. }) => return Err(error),
-            Err(_) => {}
+            Err(error) => media.pass(error)?,
         }
     }
     index.remove_inode(inode);
@@ -253,8 +295,7 @@ pub(crate) fn insert<L: Lebs>(
         let kind = crate::node::kind_of(key);
         let is_less = match media.leaf(at, key) {
             Ok((_, bytes)) => Entry::parse(bytes, kind).is_ok_and(|entry| entry.name < name),
-            Err(error @ crate::UbifsError::Medium { .. }) => return Err(error),
-            Err(_) => true,
+            Err(error) => media.pass(error).map(|()| true)?,
         };
         position += usize::from(is_less);
     }
@@ -278,8 +319,10 @@ pub(crate) fn find<L: Lebs>(
                 Ok(_) => {}
                 Err(_) => dangling = Some(slot),
             },
-            Err(error @ crate::UbifsError::Medium { .. }) => return Err(error),
-            Err(_) => dangling = Some(slot),
+            Err(error) => {
+                media.pass(error)?;
+                dangling = Some(slot);
+            }
         }
     }
     Ok((None, dangling))

@@ -20,14 +20,46 @@ struct Size {
 #[derive(Debug, Default)]
 pub(crate) struct Sizes {
     known: BTreeMap<u32, Size>,
+    /// An inode tells of all data before it.
+    in_order: bool,
 }
 
 impl Sizes {
+    /// Sizes by all nodes in order. A truncation may be missing: only data behind its inode
+    /// counts.
+    pub fn in_order() -> Self {
+        Self {
+            in_order: true,
+            ..Self::default()
+        }
+    }
+
+    /// Forgets all other inodes.
+    pub fn retain(&mut self, keeps: impl Fn(u32) -> bool) {
+        self.known.retain(|inode, _| keeps(*inode));
+    }
+
+    /// Sizes that data go beyond, by inode, for readable inodes.
+    pub fn beyond<L: Lebs>(self, media: &mut Media<L>, index: &Index) -> BTreeMap<u32, u64> {
+        let sizes = self.known.into_iter().filter_map(|(inode, known)| {
+            let size = match known.inode {
+                Some(size) => size,
+                None => committed(media, index, inode).ok()??,
+            };
+            (known.data > size).then_some((inode, known.data))
+        });
+        sizes.collect()
+    }
+
     pub fn inode(&mut self, inode: u32, size: u64, is_gone: bool) {
         if is_gone {
             self.known.remove(&inode);
         } else {
-            self.known.entry(inode).or_default().inode = Some(size);
+            let known = self.known.entry(inode).or_default();
+            known.inode = Some(size);
+            if self.in_order {
+                known.data = 0;
+            }
         }
     }
 

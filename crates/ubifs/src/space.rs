@@ -3,8 +3,7 @@
 //! `dbg_check_ltab`).
 //!
 //! *Promises.* Used bytes are counted from the index. Blocks with nodes in use are scanned to their
-//! ends, except those that the journal has, which a mount scans, and those of the index: an
-//! interrupted commit may have written behind their nodes. *Knows nothing of* what nodes mean.
+//! ends, except those that the journal has, which a mount scans. *Knows nothing of* what nodes mean.
 
 use crate::error::Result;
 use crate::finding::Finding;
@@ -13,7 +12,7 @@ use crate::index::Use;
 use crate::lebs::Lebs;
 use crate::lpt::Lpt;
 use crate::mount::Ubifs;
-use crate::scan;
+use crate::scan::{self, Ends};
 use alloc::collections::BTreeSet;
 
 /// Reports everything that does not agree.
@@ -82,7 +81,7 @@ impl Compare<'_> {
                     let free = self.here.leb - bud.offs;
                     self.count(lnum, "free bytes", props.free.into(), free.into());
                 }
-                None if !props.is_index && live.contains(&lnum) => {
+                None if usage.index > 0 || !props.is_index && live.contains(&lnum) => {
                     if let Err(error) = self.contents(fs, lnum, props) {
                         (self.report)(Finding::Contents { error });
                     }
@@ -104,9 +103,13 @@ impl Compare<'_> {
         }
     }
 
-    /// The nodes of a block, and nothing behind them.
+    /// The nodes of a block, and nothing behind them. A commit that a power cut interrupted may have
+    /// written to a block of the index.
     fn contents<L: Lebs>(&mut self, fs: &mut Ubifs<L>, lnum: u32, props: Props) -> Result<()> {
         let bytes = fs.media.leb(lnum)?;
+        if props.is_index && fs.journal.in_use {
+            return scan::torn(&bytes, lnum, 0, &self.here, Ends::Single).map(drop);
+        }
         let scanned = scan::clean(&bytes, lnum, 0, &self.here)?;
         let free = self.here.leb - scanned.end;
         self.count(lnum, "free bytes", props.free.into(), free.into());

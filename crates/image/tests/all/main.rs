@@ -8,6 +8,7 @@ mod past;
 mod planted;
 mod repair;
 mod repair_ubi;
+mod repair_ubifs;
 mod round_trips;
 mod salvage;
 mod slow;

@@ -17,14 +17,14 @@ use std::fs;
 use std::path::Path;
 
 /// Bytes of a page, of an erase block, and of a logical block.
-const SHAPES: [(u32, u32, u32); 3] = [
+pub const SHAPES: [(u32, u32, u32); 3] = [
     (512, 16 << 10, (16 << 10) - 1024),
     (2048, 128 << 10, (128 << 10) - 4096),
     (4096, 256 << 10, (256 << 10) - 8192),
 ];
 
 /// Makes `image` of the host's tree in `tree`.
-fn packed(scratch: &Path, (page, _, leb): (u32, u32, u32), compressor: &str) {
+pub fn packed(scratch: &Path, (page, _, leb): (u32, u32, u32), compressor: &str) {
     let tree = scratch.join("tree");
     if !tree.exists() {
         fs::create_dir(&tree).unwrap();
@@ -40,9 +40,16 @@ fn packed(scratch: &Path, (page, _, leb): (u32, u32, u32), compressor: &str) {
 }
 
 /// UBI with the image in one volume, and an empty one before it.
-fn in_ubi(scratch: &Path, (page, block, _): (u32, u32, u32), to: &Path) {
-    let config = "[first]\nmode=ubi\nvol_id=0\nvol_size=256KiB\nvol_type=dynamic\nvol_name=first\n\
-         [root]\nmode=ubi\nimage=image\nvol_id=1\nvol_type=dynamic\nvol_name=root\n";
+fn in_ubi(scratch: &Path, shape: (u32, u32, u32), to: &Path) {
+    in_ubi_of(scratch, shape, to, "");
+}
+
+/// The same with more options of the volume.
+pub fn in_ubi_of(scratch: &Path, (page, block, _): (u32, u32, u32), to: &Path, more: &str) {
+    let config = format!(
+        "[first]\nmode=ubi\nvol_id=0\nvol_size=256KiB\nvol_type=dynamic\nvol_name=first\n\
+         [root]\nmode=ubi\nimage=image\nvol_id=1\nvol_type=dynamic\nvol_name=root\n{more}"
+    );
     fs::write(scratch.join("config"), config).unwrap();
     let device = Device {
         block,
@@ -53,7 +60,7 @@ fn in_ubi(scratch: &Path, (page, block, _): (u32, u32, u32), to: &Path) {
     ubinize(&scratch.join("config"), device, to).unwrap();
 }
 
-fn opened(image: &Path, opening: &Opening) -> Volume {
+pub fn opened(image: &Path, opening: &Opening) -> Volume {
     Volume::open(image, opening, Access::Read).unwrap()
 }
 

@@ -1,6 +1,6 @@
 //! `nandlab image check`: whether an image is sound, and repairs.
 
-use super::options::{Image, json};
+use super::options::{Image, json, tell};
 use crate::failure::{Failure, Status};
 use crate::output::print;
 use nandlab_image::check::{Checked, Verdict, check};
@@ -12,7 +12,8 @@ use serde::Serialize;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 sound, 1 damaged, 2 not supported, 3 a part was not looked at. Nothing is changed without --repair. What is repaired is written beside the image and takes its place only where nothing is damaged any more:\n\
-    journals and logs are recovered; bitmaps, tables, counts and links are made right; files without names get one in lost+found."
+    journals and logs are recovered; bitmaps, tables, counts and links are made right; files without names get one in lost+found.\n\
+    A rebuild of a damaged UBIFS lists its losses and ends with status 3. Keep a copy of the image."
 )]
 pub struct Check {
     #[command(flatten)]
@@ -72,14 +73,15 @@ impl Check {
                     reported(&repaired.after)
                 }
             ))?;
+            tell(&repaired.lost);
         }
-        Ok(
-            if repaired.replaced || repaired.before.findings.is_empty() {
-                Status::Done
-            } else {
-                Status::Problem
-            },
-        )
+        Ok(if !repaired.lost.is_empty() {
+            Status::Lost
+        } else if repaired.replaced || repaired.before.findings.is_empty() {
+            Status::Done
+        } else {
+            Status::Problem
+        })
     }
 }
 

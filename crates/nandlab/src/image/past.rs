@@ -14,10 +14,10 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 
 /// Tell what an image still knows of its past, and bring deleted files and former versions back:
-/// JFFS2, UBI, F2FS, ext2
+/// JFFS2, UBIFS, UBI, F2FS, ext2
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Of UBI: every version of every logical block. What the volumes held when a version was the last is read by any verb with --until SEQUENCE."
+    after_help = "Of UBI without JFFS2 or UBIFS in it: every version of every logical block. What the volumes held when a version was the last is read by any verb with --until SEQUENCE."
 )]
 pub struct Past {
     #[command(flatten)]
@@ -41,7 +41,7 @@ struct Reported {
 impl Past {
     pub fn execute(self) -> Result<Status, Failure> {
         let mut volume = self.image.open_damaged()?;
-        if !matches!(volume.mounted, Some(Mounted::Jffs2(_)))
+        if !matches!(volume.mounted, Some(Mounted::Jffs2(_) | Mounted::Ubifs(_)))
             && let Some(survey) = volume.survey(self.image.shape.until)?
         {
             return self.blocks(&survey.versions());
@@ -73,7 +73,7 @@ impl Past {
             for event in &reported.events {
                 text += &format!(
                     "{} {}: {}\n",
-                    nandlab_image::manifest::date(nandlab_vfs::Time::new(event.time.into())),
+                    nandlab_image::manifest::date(nandlab_vfs::Time::new(event.time)),
                     event.path,
                     event.what
                 );

@@ -7,5 +7,6 @@ mod hostile;
 mod made;
 mod power;
 mod properties;
+mod salvage;
 mod slow;
 mod trees;

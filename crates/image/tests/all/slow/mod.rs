@@ -5,4 +5,5 @@ mod archives;
 mod campaign;
 mod dumps;
 mod image_kernel;
+mod mtd_utils;
 mod ubifs_kernel;

@@ -8,7 +8,7 @@ volumes() {
         /usr/sbin/nandwrite -q --skip-all-ffs /dev/mtd0 /tmp/image && rm /tmp/image &&
         /usr/sbin/ubiattach -d 0 -m 0 -O $vid >/dev/null && echo 1 >/sys/kernel/debug/ubi/ubi0/tst_disable_bgt && checks || return 1
     for one in root second; do
-        mount -t ubifs ubi0:$one /mnt && seen $key-$one && mkdir /mnt/kernel && /life /mnt/kernel tree && sync &&
+        mount -t ubifs ubi0:$one /mnt && seen $key-$one && rm -rf /mnt/kernel && mkdir /mnt/kernel && /life /mnt/kernel tree && sync &&
             seen $key-$one-after && umount /mnt && mount -t ubifs ubi0:$one /mnt && umount /mnt || return 1
     done
     # The kernel makes a volume read-only when one of its checks fails, and says so.

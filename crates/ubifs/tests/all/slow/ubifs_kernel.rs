@@ -1,15 +1,19 @@
 //! Volumes that the real kernel wrote, on chips of each page size, with each compressor: unmounted,
 //! cut with a full journal and deleted files still open, and recovered. Our tree is the kernel's,
-//! which is asked after it has mounted the same bytes.
+//! which is asked after it has mounted the same bytes. Without its superblock, master nodes, log,
+//! properties or index, a scan finds the same tree.
 //!
 //! Needs the tools of `nandlab-oracle`, mtd-utils, and gcc with libc6-dev; fails naming the Debian
 //! package that is missing.
 
-use crate::chips::{Chip, mounted};
-use nandlab_oracle::manifest::differences;
+use crate::chips::{Chip, Dump, mounted};
+use nandlab_oracle::manifest::{Manifest, differences};
 use nandlab_oracle::{Disk, Report};
 use nandlab_testkit::manifest::manifest;
 use nandlab_testkit::{kernel, tools, xattrs};
+use nandlab_ubifs::format::{Kind, node};
+use nandlab_ubifs::{LebError, LebShape, Lebs, UbiLebs, Ubifs};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
@@ -126,11 +130,79 @@ fn same(report: &Report, key: &str, chip: Chip, dump: Vec<u8>) -> Result<(), Str
         return Err(format!("{} attributes differ", attributes.len()));
     }
     let checked = fs.check();
-    match checked.findings.is_empty() {
-        true => Ok(()),
-        false => {
-            let said = checked.findings.iter().map(ToString::to_string);
-            Err(said.take(6).collect::<Vec<_>>().join("\n"))
-        }
+    if !checked.findings.is_empty() {
+        let said = checked.findings.iter().map(ToString::to_string);
+        return Err(said.take(6).collect::<Vec<_>>().join("\n"));
     }
+    salvaged(fs, &report.manifests[key], key)
+}
+
+/// A volume without some of its logical blocks.
+struct Wiped {
+    lebs: UbiLebs<Dump>,
+    gone: BTreeSet<u32>,
+}
+
+impl Lebs for Wiped {
+    fn shape(&self) -> LebShape {
+        self.lebs.shape()
+    }
+
+    fn read(&mut self, lnum: u32, offs: u32, buf: &mut [u8]) -> Result<(), LebError> {
+        if self.gone.contains(&lnum) {
+            buf.fill(0);
+            return Ok(());
+        }
+        self.lebs.read(lnum, offs, buf)
+    }
+}
+
+/// Wipes each area of a volume, and compares what a scan finds with what the kernel saw.
+fn salvaged(fs: Ubifs<UbiLebs<Dump>>, expected: &Manifest, key: &str) -> Result<(), String> {
+    let here = fs.head().geometry;
+    let mut lebs = fs.into_lebs();
+    let index = index_blocks(&mut lebs, here.lebs, here.fanout);
+    let areas: [(&str, BTreeSet<u32>); 6] = [
+        ("superblock", BTreeSet::from([0])),
+        ("masters", BTreeSet::from([1, 2])),
+        ("log", (here.log_first()..here.lpt_first()).collect()),
+        (
+            "properties",
+            (here.lpt_first()..here.orphan_first()).collect(),
+        ),
+        ("index", index.clone()),
+        (
+            "all of them",
+            (0..here.orphan_first()).chain(index).collect(),
+        ),
+    ];
+    for (area, gone) in areas {
+        let blocks = gone.len();
+        let mut fs = Ubifs::salvage(Wiped { lebs, gone }).map_err(|error| error.to_string())?;
+        let told = fs.reconnect().findings;
+        let found = manifest(&mut fs);
+        let differ = differences(expected, &found);
+        println!(
+            "{key} without {area}: {} entries, {blocks} blocks gone",
+            found.len()
+        );
+        if !differ.is_empty() || !told.is_empty() {
+            let lines = differ.lines().take(8).collect::<Vec<_>>().join("\n");
+            return Err(format!("without {area}: {told:?} {lines}"));
+        }
+        lebs = fs.into_lebs().lebs;
+    }
+    Ok(())
+}
+
+/// The blocks that begin with an index node.
+fn index_blocks(lebs: &mut UbiLebs<Dump>, count: u32, fanout: u32) -> BTreeSet<u32> {
+    let leb = lebs.shape().leb_bytes;
+    let mut bytes = vec![0; leb as usize];
+    let mut begins = |lnum: u32| {
+        lebs.read(lnum, 0, &mut bytes).unwrap();
+        let first = node(&bytes, leb, fanout);
+        first.is_ok_and(|(header, _)| header.kind == Kind::Index)
+    };
+    (0..count).filter(|lnum| begins(*lnum)).collect()
 }

@@ -1,13 +1,16 @@
-//! Reads the past of a JFFS2 medium: deleted files, and every version of a file whose nodes have
-//! not been collected yet.
+//! Reads the past of a medium of nodes, JFFS2 or UBIFS: deleted files, and every version of a file
+//! whose nodes have not been collected yet.
 //!
 //! *Promises.* Only whole nodes count. Nothing is written but what is asked for. Memory is a
 //! constant for each node on the medium. *Knows nothing of* other formats: they overwrite.
 
+mod jffs2;
+mod ubifs;
+
 use crate::error::{ImageError, Result, Shown};
 use crate::volume::{Mounted, Volume};
-use nandlab_jffs2::{Endian, Packer, What, survey};
-use nandlab_mtd::{Block, Mtd};
+pub(crate) use jffs2::block_of;
+use nandlab_ubifs::format::Branch;
 use nandlab_vfs::FileType;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,32 +19,79 @@ use std::os::unix::fs::FileExt as _;
 
 /// The inode of the root.
 const ROOT: u32 = 1;
-/// The most bytes of a file that one node holds.
-const NODE_MAX: u32 = 1 << 20;
-
 /// A name that was given or taken.
 #[derive(Clone, Debug)]
 struct Naming {
     dir: u32,
-    version: u32,
+    version: u64,
     ino: u32,
-    time: u32,
+    /// When, if the node says it.
+    time: Option<i64>,
     kind: u8,
     name: Vec<u8>,
+}
+
+/// The attributes in a node of an inode.
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    mode: u32,
+    owner: (u32, u32),
+    size: u64,
+    time: i64,
 }
 
 /// A version of an inode.
 #[derive(Clone, Copy, Debug)]
 struct Version {
-    version: u32,
-    mode: u32,
-    owner: (u16, u16),
-    size: u32,
-    time: u32,
+    version: u64,
+    /// Without one, that of the version before, up to the end of the range at least.
+    state: Option<State>,
     /// Which bytes of the file, and how and where they are on the medium.
-    range: (u32, u32),
-    compr: u8,
-    data: (u64, u32),
+    range: (u64, u32),
+    packed: Packed,
+}
+
+/// Contents on the medium.
+#[derive(Clone, Copy, Debug)]
+enum Packed {
+    /// A node of JFFS2: its compressor, and the place and the length of its contents.
+    Jffs2 {
+        compr: u8,
+        at: u64,
+        len: u32,
+    },
+    /// A data node of UBIFS.
+    Ubifs(Branch),
+    Zeros,
+    Nothing,
+}
+
+/// A medium of nodes.
+trait Source {
+    /// Adds each node.
+    fn survey(&mut self, history: &mut History) -> Result<()>;
+
+    /// Unpacks contents of `len` bytes; `None` for unreadable ones.
+    fn contents(&mut self, packed: Packed, len: u32) -> Result<Option<Vec<u8>>>;
+}
+
+/// The medium below a file system that keeps what has been.
+fn source(volume: &mut Volume) -> Result<Box<dyn Source + '_>> {
+    match &mut volume.mounted {
+        Some(Mounted::Jffs2(fs)) => Ok(Box::new(jffs2::Flash::new(fs))),
+        Some(Mounted::Ubifs(fs)) => Ok(Box::new(ubifs::Lebs::new(fs))),
+        _ => {
+            let found = volume
+                .layers
+                .last()
+                .map_or("nothing".into(), |layer| format!("{layer:?}"));
+            Err(ImageError::Choice {
+                what: "format",
+                found,
+                expected: "JFFS2 or UBIFS, which keep what has been".into(),
+            })
+        }
+    }
 }
 
 /// The longest path that an event shows whole: Linux's limit. A longer one begins at a directory
@@ -63,13 +113,14 @@ pub struct History {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Event {
     /// When, in seconds since 1970, as the node says.
-    pub time: u32,
+    pub time: i64,
     /// The path of the changed entry.
     pub path: Shown,
     /// The inode number of the entry.
     pub ino: u32,
-    /// The version, of the directory for names, of the inode for contents.
-    pub version: u32,
+    /// The version, of the directory for names, of the inode for contents; of UBIFS the sequence
+    /// number.
+    pub version: u64,
     /// The change, in words.
     pub what: String,
 }
@@ -84,126 +135,38 @@ pub struct Deleted {
     /// The length of the contents in bytes.
     pub size: u64,
     /// Time of its last version.
-    pub mtime: u32,
+    pub mtime: i64,
     /// The permission bits of the inode.
     pub mode: u16,
     /// The user and group id.
-    pub owner: (u16, u16),
-}
-
-fn failed(why: impl ToString) -> ImageError {
-    ImageError::Open {
-        layer: "JFFS2",
-        why: why.to_string(),
-    }
-}
-
-/// The flash below a JFFS2.
-fn flash(volume: &mut Volume) -> Result<(&mut Box<dyn Mtd>, Endian)> {
-    match &mut volume.mounted {
-        Some(Mounted::Jffs2(fs)) => {
-            let endian = fs.endian();
-            Ok((fs.mtd_mut(), endian))
-        }
-        _ => {
-            let found = volume
-                .layers
-                .last()
-                .map_or("nothing".into(), |layer| format!("{layer:?}"));
-            Err(ImageError::Choice {
-                what: "format",
-                found,
-                expected: "JFFS2, which keeps what has been".into(),
-            })
-        }
-    }
-}
-
-/// A block's data, pages that cannot be read as they are.
-pub(crate) fn block_of(mtd: &mut dyn Mtd, block: u32, bytes: &mut Vec<u8>) -> Result<()> {
-    let geometry = mtd.geometry().clone();
-    bytes.resize(geometry.block_bytes() as usize, 0);
-    for (index, page) in bytes.chunks_mut(geometry.page as usize).enumerate() {
-        match mtd.read(geometry.page_at(Block(block), index as u32), page, &mut []) {
-            Ok(_) | Err(nandlab_mtd::MtdError::Uncorrectable(_)) => {}
-            Err(error) => return Err(failed(error)),
-        }
-    }
-    Ok(())
+    pub owner: (u32, u32),
 }
 
 impl History {
     /// Looks at every node on the medium.
     pub fn read(volume: &mut Volume) -> Result<Self> {
-        let (mtd, endian) = flash(volume)?;
-        let geometry = mtd.geometry().clone();
         let mut history = Self::default();
-        let mut bytes = Vec::new();
-        for block in 0..geometry.blocks {
-            if mtd.is_bad(Block(block)).map_err(failed)? {
-                continue;
-            }
-            block_of(&mut **mtd, block, &mut bytes)?;
-            let start = u64::from(block) * u64::from(geometry.block_bytes());
-            survey(endian, &bytes).for_each(|seen| history.add(start, &bytes, &seen));
-        }
+        source(volume)?.survey(&mut history)?;
         history
             .namings
             .sort_by_key(|naming| (naming.dir, naming.version));
         history
             .versions
             .values_mut()
-            .for_each(|versions| versions.sort_by_key(|version| version.version));
+            .for_each(|versions| settle(versions));
+        history.date();
         history.name_all();
         Ok(history)
     }
 
-    fn add(&mut self, start: u64, bytes: &[u8], seen: &nandlab_jffs2::Seen) {
-        match &seen.what {
-            _ if !seen.sound => self.damaged += 1,
-            What::Name {
-                dir,
-                version,
-                ino,
-                time,
-                kind,
-                name,
-            } => {
-                let name = bytes[name.clone()].to_vec();
-                self.namings.push(Naming {
-                    dir: *dir,
-                    version: *version,
-                    ino: *ino,
-                    time: *time,
-                    kind: *kind,
-                    name,
-                });
-            }
-            What::Inode {
-                ino,
-                version,
-                mode,
-                owner,
-                size,
-                mtime,
-                range,
-                compr,
-                data,
-            } => {
-                let data = (start + data.start as u64, data.len() as u32);
-                let version = Version {
-                    version: *version,
-                    mode: *mode,
-                    owner: *owner,
-                    size: *size,
-                    time: *mtime,
-                    range: *range,
-                    compr: *compr,
-                    data,
-                };
-                self.versions.entry(*ino).or_default().push(version);
-            }
-            _ => {}
+    /// A name without a time has that of the directory's next version.
+    fn date(&mut self) {
+        for naming in &mut self.namings {
+            let versions = self.versions.get(&naming.dir);
+            let versions = versions.map_or(&[][..], |versions| versions);
+            let next = versions.partition_point(|version| version.version < naming.version);
+            let time = versions.get(next).map_or(0, |version| version.state().time);
+            naming.time.get_or_insert(time);
         }
     }
 
@@ -250,7 +213,7 @@ impl History {
                 format!("name given to inode {}", naming.ino)
             };
             events.push(Event {
-                time: naming.time,
+                time: naming.time.unwrap_or(0),
                 path: Shown::path(&path),
                 ino: naming.ino,
                 version: naming.version,
@@ -260,23 +223,27 @@ impl History {
         for (ino, versions) in &self.versions {
             let path = Shown::path(self.path(*ino));
             for version in versions {
+                let State {
+                    mode,
+                    owner,
+                    size,
+                    time,
+                } = version.state();
                 let (from, len) = version.range;
                 let what = match len {
                     0 => format!(
-                        "{} bytes long, mode {:04o}, owner {}:{}",
-                        version.size,
-                        version.mode & 0o7777,
-                        version.owner.0,
-                        version.owner.1
+                        "{size} bytes long, mode {:04o}, owner {}:{}",
+                        mode & 0o7777,
+                        owner.0,
+                        owner.1
                     ),
-                    _ => format!(
-                        "{} bytes long, bytes {from} to {} written",
-                        version.size,
-                        u64::from(from) + u64::from(len)
-                    ),
+                    _ => {
+                        let end = from + u64::from(len);
+                        format!("{size} bytes long, bytes {from} to {end} written")
+                    }
                 };
                 events.push(Event {
-                    time: version.time,
+                    time,
                     path: path.clone(),
                     ino: *ino,
                     version: version.version,
@@ -303,7 +270,7 @@ impl History {
             .versions
             .iter()
             .filter(|(ino, _)| !named.contains(ino) && **ino != 1);
-        let files = gone.filter_map(|(ino, versions)| Some((ino, versions.last()?)));
+        let files = gone.filter_map(|(ino, versions)| Some((ino, versions.last()?.state())));
         files
             .filter(|(ino, last)| {
                 FileType::from_mode(last.mode as u16) == Some(FileType::File) || known.contains(ino)
@@ -311,7 +278,7 @@ impl History {
             .map(|(ino, last)| Deleted {
                 path: Shown::path(self.path(*ino)),
                 ino: *ino,
-                size: last.size.into(),
+                size: last.size,
                 mtime: last.time,
                 mode: (last.mode & 0o7777) as u16,
                 owner: last.owner,
@@ -325,44 +292,61 @@ impl History {
         &self,
         volume: &mut Volume,
         ino: u32,
-        until: Option<u32>,
+        until: Option<u64>,
         to: &File,
     ) -> Result<u64> {
-        let (mtd, _) = flash(volume)?;
-        let failed_to_write = |error| ImageError::File {
+        let mut source = source(volume)?;
+        let failed = |error| ImageError::File {
             path: "a file with what was found".into(),
             error,
         };
-        let until = until.unwrap_or(u32::MAX);
+        let until = until.unwrap_or(u64::MAX);
         let versions = self.versions.get(&ino).map_or(&[][..], |versions| versions);
-        let mut packer = Packer::default();
-        let mut size = 0u32;
+        let mut size = 0u64;
         let mut covered = BTreeMap::new();
         for version in versions.iter().filter(|version| version.version <= until) {
-            let (from, len) = version.range;
-            if version.size < size {
-                to.set_len(version.size.into()).map_err(failed_to_write)?;
-                covered.retain(|at, _| *at < version.size);
+            let (from, whole) = version.range;
+            let now = version.state().size;
+            if now < size {
+                to.set_len(now).map_err(failed)?;
+                covered.retain(|at, _| *at < now);
             }
-            size = version.size;
-            let len = len.min(size.saturating_sub(from));
+            size = now;
+            let len = u64::from(whole).min(size.saturating_sub(from)) as u32;
             if len == 0 {
                 continue;
             }
             covered.insert(from, len);
-            if version.compr == 1 {
-                zeros(to, from, len).map_err(failed_to_write)?;
-            } else if version.range.1 <= NODE_MAX {
-                let mut plain = vec![0; version.range.1 as usize];
-                let packed = bytes_at(&mut **mtd, version.data)?;
-                if packer.unpack(version.compr, &packed, &mut plain).is_ok() {
-                    to.write_all_at(&plain[..len as usize], from.into())
-                        .map_err(failed_to_write)?;
-                }
+            if matches!(version.packed, Packed::Zeros) {
+                zeros(to, from, len).map_err(failed)?;
+            } else if let Some(plain) = source.contents(version.packed, whole)? {
+                let plain = &plain[..plain.len().min(len as usize)];
+                to.write_all_at(plain, from).map_err(failed)?;
             }
         }
-        to.set_len(size.into()).map_err(failed_to_write)?;
+        to.set_len(size).map_err(failed)?;
         Ok(missing(&covered, size))
+    }
+}
+
+impl Version {
+    /// The state of the inode, after [`settle`].
+    fn state(&self) -> State {
+        self.state.unwrap_or_default()
+    }
+}
+
+/// Sorts the versions of an inode. One that says nothing of it takes over the state before.
+fn settle(versions: &mut [Version]) {
+    versions.sort_by_key(|version| version.version);
+    let mut before = State::default();
+    for version in versions {
+        let end = version.range.0 + u64::from(version.range.1);
+        let taken = State {
+            size: before.size.max(end),
+            ..before
+        };
+        before = *version.state.get_or_insert(taken);
     }
 }
 
@@ -404,45 +388,23 @@ fn below(dir: u32, path: &[u8], name: &[u8]) -> Vec<u8> {
 }
 
 /// Bytes of a file that no node covers.
-fn missing(covered: &BTreeMap<u32, u32>, size: u32) -> u64 {
+fn missing(covered: &BTreeMap<u64, u32>, size: u64) -> u64 {
     let mut known = 0u64;
     let mut missing = 0;
     for (from, len) in covered {
-        missing += u64::from(*from).saturating_sub(known);
-        known = known.max(u64::from(*from) + u64::from(*len));
+        missing += from.saturating_sub(known);
+        known = known.max(from + u64::from(*len));
     }
-    missing + u64::from(size).saturating_sub(known)
+    missing + size.saturating_sub(known)
 }
 
-fn zeros(to: &File, from: u32, len: u32) -> std::io::Result<()> {
+fn zeros(to: &File, from: u64, len: u32) -> std::io::Result<()> {
     // Behind the end there is a hole anyway.
-    let end = to.metadata()?.len().min(u64::from(from) + u64::from(len));
-    for at in (u64::from(from)..end).step_by(4096) {
+    let end = to.metadata()?.len().min(from + u64::from(len));
+    for at in (from..end).step_by(4096) {
         to.write_all_at(&[0; 4096][..4096.min((end - at) as usize)], at)?;
     }
     Ok(())
-}
-
-fn bytes_at(mtd: &mut dyn Mtd, (at, len): (u64, u32)) -> Result<Vec<u8>> {
-    let page = mtd.geometry().page;
-    let mut bytes = Vec::with_capacity(len as usize);
-    let mut cells = vec![0; page as usize];
-    let mut at = at;
-    while bytes.len() < len as usize {
-        match mtd.read(
-            nandlab_mtd::Page((at / u64::from(page)) as u32),
-            &mut cells,
-            &mut [],
-        ) {
-            Ok(_) | Err(nandlab_mtd::MtdError::Uncorrectable(_)) => {}
-            Err(error) => return Err(failed(error)),
-        }
-        let within = (at % u64::from(page)) as usize;
-        let step = (cells.len() - within).min(len as usize - bytes.len());
-        bytes.extend(&cells[within..within + step]);
-        at += step as u64;
-    }
-    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -454,7 +416,7 @@ mod tests {
             dir,
             version: 1,
             ino,
-            time: 0,
+            time: Some(0),
             kind: 4,
             name: b"d".to_vec(),
         }
