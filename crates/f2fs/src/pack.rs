@@ -383,6 +383,20 @@ mod tests {
         assert!(found.sit_map == pack.sit_map && found.nat_map == pack.nat_map);
     }
 
+    #[test]
+    fn a_volume_without_a_checkpoint_names_both_places() {
+        let mut disk = Ram::new(512, 60 << 11);
+        format(&mut disk, &Format::default()).unwrap();
+        let mut fs = F2fs::mount(disk, Options::default()).unwrap();
+        let layout = fs.layout.clone();
+        for first in [512, 1024] {
+            fs.disk.write(first, &zeros()).unwrap();
+        }
+        let found = Checkpoint::read(&mut fs.disk, &layout, None).err().unwrap();
+        let text = found.to_string();
+        assert!(text.contains("512") && text.contains("1024"), "{text}");
+    }
+
     /// A change of a head, the last values within its rule, the first beyond, and the field.
     type Rule = (fn(&mut Checkpoint, u32), Vec<u32>, Vec<u32>, &'static str);
 

@@ -276,3 +276,30 @@ impl<M: Mtd> PageFtl<M> {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandlab_block::{BlockDevice as _, Lba};
+    use nandlab_nand::{Chip, Reliability};
+    use nandlab_testkit::chip;
+
+    #[test]
+    fn a_format_keeps_the_erase_counts_that_it_finds() {
+        let chip = Chip::new(chip::spec(0, 40, Reliability::default())).unwrap();
+        let options = PageOptions {
+            over_provisioning: 0.5,
+            ..PageOptions::default()
+        };
+        let mut ftl = PageFtl::format(chip, options.clone()).unwrap();
+        let geometry = ftl.geometry().clone();
+        let data = vec![1; geometry.sector as usize];
+        for lba in 0..geometry.sectors {
+            ftl.write(Lba(lba), &data).unwrap();
+        }
+        let ftl = PageFtl::format(ftl.into_medium(), options).unwrap();
+        // The fresh pages of a block tell nothing, so blocks without data count from one again.
+        let twice = ftl.blocks.erases.iter().filter(|erases| **erases == 2);
+        assert!(twice.count() > 20, "{:?}", ftl.blocks.erases);
+    }
+}

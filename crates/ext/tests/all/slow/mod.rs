@@ -3,6 +3,7 @@
 
 mod e2fsprogs;
 mod ext4_kernel;
+mod ext4_limits;
 mod fast_kernel;
 mod journaled_kernel;
 mod kernel;
