@@ -292,7 +292,7 @@ mod tests {
             ..PageOptions::default()
         };
         let mut ftl = PageFtl::format(chip, options.clone()).unwrap();
-        let geometry = ftl.geometry().clone();
+        let geometry = *ftl.geometry();
         let data = vec![1; geometry.sector as usize];
         for lba in 0..geometry.sectors {
             ftl.write(Lba(lba), &data).unwrap();

@@ -62,15 +62,34 @@ fn each_rule_of_a_superblock_holds_from_its_bound_on() {
     let no_buds = [3 * leb - 1, main_bytes + 1];
     // Offset, bytes, the last values within, the first values beyond, the field.
     #[rustfmt::skip]
-    let rules: &[(usize, usize, &[u64], &[u64], &str)] = &[
+    type Rule<'a> = (usize, usize, &'a [u64], &'a [u64], &'static str);
+    let rules: &[Rule<'_>] = &[
         (26, 1, &[0, 1], &[2, 255], "the hash of keys"),
         (27, 1, &[0], &[1], "the format of keys"),
         (28, 4, &[0x02, 0x04, 0x08], &[0x10], "encryption"),
         (28, 4, &[0], &[0x20], "authentication"),
         (28, 4, &[0], &[0x40, 0x01], "a flag beyond 0x3e"),
-        (32, 4, &[8, 2048, 4096], &[24, 3 << 10, 8192], "the least write"),
-        (36, 4, &[leb], &[leb - 8, leb + 8], "the length of logical blocks"),
-        (40, 4, &[11, 100], &[10, 101], "the number of logical blocks"),
+        (
+            32,
+            4,
+            &[8, 2048, 4096],
+            &[24, 3 << 10, 8192],
+            "the least write",
+        ),
+        (
+            36,
+            4,
+            &[leb],
+            &[leb - 8, leb + 8],
+            "the length of logical blocks",
+        ),
+        (
+            40,
+            4,
+            &[11, 100],
+            &[10, 101],
+            "the number of logical blocks",
+        ),
         (44, 4, &[100, 201], &[99], "the number of logical blocks"),
         (48, 8, &buds, &no_buds, "the length of the journal"),
         (56, 4, &[2], &[1], "the blocks of an area"),
@@ -82,8 +101,20 @@ fn each_rule_of_a_superblock_holds_from_its_bound_on() {
         (80, 4, &[3, 4], &[2], "a format before 3"),
         (80, 4, &[4], &[5], "the flags of format 5"),
         (84, 2, &[0, 3], &[4], "the default compressor"),
-        (96, 8, &[main_bytes], &[main_bytes + 1], "the reserved space"),
-        (104, 4, &[1, 1_000_000_000], &[0, 1_000_000_001], "the granularity of times"),
+        (
+            96,
+            8,
+            &[main_bytes],
+            &[main_bytes + 1],
+            "the reserved space",
+        ),
+        (
+            104,
+            4,
+            &[1, 1_000_000_000],
+            &[0, 1_000_000_001],
+            "the granularity of times",
+        ),
     ];
     for &(at, len, within, beyond, field) in rules {
         for &value in within {

@@ -167,7 +167,7 @@ fn each_rule_of_a_super_block_holds_from_its_bound_on() {
 
 #[test]
 fn each_rule_of_an_entry_holds_from_its_bound_on() {
-    let one = entries()[1].clone();
+    let one = entries()[1];
     let refused = |at: usize, byte: u8| {
         let mut bytes = [0; ENTRY];
         one.encode(19, &mut bytes);
@@ -203,7 +203,7 @@ fn each_rule_of_an_entry_holds_from_its_bound_on() {
             compat: 5,
             ..one.vid
         };
-        let entry = Entry { vid, ..one.clone() };
+        let entry = Entry { vid, ..one };
         let mut bytes = [0; ENTRY];
         entry.encode(0, &mut bytes);
         Entry::parse(&bytes, 0, &SHAPE).is_ok()
