@@ -358,18 +358,21 @@ impl<D: BlockDevice> Ext<D> {
         }
     }
 
-    /// True if the name is there already. One of another inode is an error.
-    fn has_fast_name(
+    /// True if the directory is in use and lacks the name. One of another inode is an error.
+    fn lacks_fast_name(
         &mut self,
         spot: Spot,
         parent: u32,
         number: u32,
         name: &[u8],
     ) -> Result<bool, ExtError> {
+        if self.fast_dir(spot, parent)?.is_none() {
+            return Ok(false);
+        }
         self.spill(parent)?;
         match self.find(parent, name)? {
-            None => Ok(false),
-            Some(found) if found.record.inode == number => Ok(true),
+            None => Ok(true),
+            Some(found) if found.record.inode == number => Ok(false),
             Some(_) => {
                 let expected = "the inode that the name has already";
                 Err(spot.wrong("inode of a name", number.into(), expected))
@@ -393,8 +396,7 @@ impl<D: BlockDevice> Ext<D> {
             let expected = "a directory without a name";
             return Err(spot.wrong("inode of a new name", number.into(), expected));
         }
-        let dir = self.fast_dir(spot, parent)?;
-        if dir.is_none() || self.has_fast_name(spot, parent, number, name)? {
+        if !self.lacks_fast_name(spot, parent, number, name)? {
             return Ok(());
         }
         if inode.is_dir() {
@@ -402,9 +404,7 @@ impl<D: BlockDevice> Ext<D> {
         } else {
             inode.links = 1;
         }
-        self.put_inode(number, &inode)?;
-        self.add_fast_name(parent, number, name)?;
-        self.touch_dir(parent, inode.is_dir().into())
+        self.add_fast_name(parent, number, &inode, name)
     }
 
     fn replay_link(
@@ -421,19 +421,25 @@ impl<D: BlockDevice> Ext<D> {
             let expected = "no directory";
             return Err(spot.wrong("inode of a second name", number.into(), expected));
         }
-        let dir = self.fast_dir(spot, parent)?;
-        if dir.is_none() || self.has_fast_name(spot, parent, number, name)? {
+        if !self.lacks_fast_name(spot, parent, number, name)? {
             return Ok(());
         }
         inode.links = inode.links.saturating_add(1);
-        self.put_inode(number, &inode)?;
-        self.add_fast_name(parent, number, name)?;
-        self.touch_dir(parent, 0)
+        self.add_fast_name(parent, number, &inode, name)
     }
 
-    fn add_fast_name(&mut self, parent: u32, number: u32, name: &[u8]) -> Result<(), ExtError> {
-        let kind = self.inode(number)?.kind().map_or(0, FileType::number);
-        self.add_entry(parent, name, number, kind)
+    /// Puts an inode with one name more, and the name.
+    fn add_fast_name(
+        &mut self,
+        parent: u32,
+        number: u32,
+        inode: &Inode,
+        name: &[u8],
+    ) -> Result<(), ExtError> {
+        self.put_inode(number, inode)?;
+        let kind = inode.kind().map_or(0, FileType::number);
+        self.add_entry(parent, name, number, kind)?;
+        self.touch_dir(parent, inode.is_dir().into())
     }
 
     fn replay_unlink(

@@ -360,11 +360,15 @@ mod tests {
     use alloc::string::ToString;
     use nandlab_block::Ram;
 
-    #[test]
-    fn bitmaps_too_long_for_the_head_lie_in_the_blocks_behind_it() {
+    fn mounted() -> F2fs<Ram> {
         let mut disk = Ram::new(512, 60 << 11);
         format(&mut disk, &Format::default()).unwrap();
-        let mut fs = F2fs::mount(disk, Options::default()).unwrap();
+        F2fs::mount(disk, Options::default()).unwrap()
+    }
+
+    #[test]
+    fn bitmaps_too_long_for_the_head_lie_in_the_blocks_behind_it() {
+        let mut fs = mounted();
         let mut layout = fs.layout.clone();
         // A table of 65,536 blocks: a bitmap of two blocks.
         (layout.payload, layout.segments_sit) = (2, 256);
@@ -385,9 +389,7 @@ mod tests {
 
     #[test]
     fn a_volume_without_a_checkpoint_names_both_places() {
-        let mut disk = Ram::new(512, 60 << 11);
-        format(&mut disk, &Format::default()).unwrap();
-        let mut fs = F2fs::mount(disk, Options::default()).unwrap();
+        let mut fs = mounted();
         let layout = fs.layout.clone();
         for first in [512, 1024] {
             fs.disk.write(first, &zeros()).unwrap();
@@ -425,9 +427,7 @@ mod tests {
 
     #[test]
     fn each_rule_of_a_head_holds_from_its_bound_on() {
-        let mut disk = Ram::new(512, 60 << 11);
-        format(&mut disk, &Format::default()).unwrap();
-        let fs = F2fs::mount(disk, Options::default()).unwrap();
+        let fs = mounted();
         let layout = &fs.layout;
         let mut whole = fs.checkpoint.clone();
         (whole.blocks, whole.user_blocks, whole.valid_blocks) = (6, 900, 9);

@@ -2,18 +2,16 @@
 //! that its power-loss argument stands on is missed when it is left out. What is found can be made
 //! again by its name, is shrunk, and does not depend on threads.
 
-use crate::common::serve;
+use crate::common::{hot_and_cold, serve};
 use nandlab_crash::{
     CrashError, CrashReport, Cuts, Disk, DiskOp, Id, Kind, Plan, SecondLevel, Workload,
-    assert_found, explore, explore_watched, operations, replay,
+    assert_found, explore, explore_watched, replay,
 };
 use nandlab_ftl::page::{Collection, PageFtl, PageOptions, SeededBug};
 use nandlab_ftl::{Cause, Ftl};
 use nandlab_mtd::{Geometry, Layer, LayerError, Mtd, Page};
 use nandlab_nand::{Chip, ChipSpec, Contents, PageOrder, Reliability, Rules, Timing};
 use nandlab_testkit::bugs::assert_row;
-use nandlab_workload::pattern::{Amount, Order};
-use nandlab_workload::{Pattern, Spec};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Blocks of eight 1 KiB pages; two dies have two planes each.
@@ -78,21 +76,7 @@ fn workload(
     discards: f64,
 ) -> Vec<DiskOp> {
     let geometry = subject.geometry().unwrap();
-    let spec = Spec {
-        order: Order::HotCold {
-            requests: 0.8,
-            space: 0.3,
-        },
-        reads: 0.1,
-        discards,
-        block: 1536,
-        align: 512,
-        amount: Amount::Requests(requests),
-        flush_every,
-        seed: 5,
-        ..Spec::new(geometry.bytes())
-    };
-    operations(&mut Pattern::new(&spec).unwrap(), &geometry, usize::MAX).unwrap()
+    hot_and_cold(&geometry, requests, flush_every, discards)
 }
 
 /// Collection, map pages, discards and flushes all occur in the run, so that they are what is cut.

@@ -1,17 +1,15 @@
 //! A write buffer without a battery: the explorer cuts the power, and the buffer is empty at the
 //! next power-up. A flush is the only promise.
 
-use crate::common::small_pages;
+use crate::common::{hot_and_cold, serve, small_pages};
 use nandlab_block::Nvram;
-use nandlab_crash::{Disk, DiskOp, Plan, SecondLevel, assert_found, assert_survives, operations};
+use nandlab_crash::{Disk, DiskOp, Plan, SecondLevel, assert_found, assert_survives};
 use nandlab_ftl::page::{PageFtl, PageOptions};
 use nandlab_ftl::write_cache::{CacheOptions, CachePolicy, WriteCache};
 use nandlab_ftl::{Cause, Ftl};
 use nandlab_mtd::{Layer, LayerError};
 use nandlab_nand::{Chip, Reliability};
 use nandlab_sim::Rail;
-use nandlab_workload::pattern::{Amount, Order};
-use nandlab_workload::{Pattern, Spec};
 
 /// Bytes of the buffer: 30 pages of one sector, with their tags.
 const BYTES: u64 = 16 << 10;
@@ -64,28 +62,13 @@ fn subject(policy: CachePolicy, flush_through: bool) -> Disk<Buffered> {
 }
 
 fn workload(subject: &Disk<Buffered>, requests: u64, flush_every: u64) -> Vec<DiskOp> {
-    let geometry = subject.geometry().unwrap();
-    let spec = Spec {
-        order: Order::HotCold {
-            requests: 0.8,
-            space: 0.3,
-        },
-        reads: 0.1,
-        discards: 0.15,
-        block: 1536,
-        align: 512,
-        amount: Amount::Requests(requests),
-        flush_every,
-        seed: 5,
-        ..Spec::new(geometry.bytes())
-    };
-    operations(&mut Pattern::new(&spec).unwrap(), &geometry, usize::MAX).unwrap()
+    hot_and_cold(&subject.geometry().unwrap(), requests, flush_every, 0.15)
 }
 
 /// The buffer fills up between flushes, and the layer below collects.
 fn assert_run_has_everything(subject: &Disk<Buffered>, ops: &[DiskOp]) {
     let mut device = subject.format().unwrap();
-    crate::common::serve(&mut device, ops);
+    serve(&mut device, ops);
     let counts = device.counts();
     assert!(
         counts.absorbed > 20 && counts.evictions > 20 && counts.flushes > 5,

@@ -541,4 +541,4 @@ fn inflate(packed: &[u8], length: usize) -> Vec<u8> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

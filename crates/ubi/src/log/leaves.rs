@@ -494,11 +494,8 @@ mod tests {
 
     const SHAPE: Shape = Shape {
         pebs: 70,
-        peb_bytes: 16384,
         page: 1024,
-        vid_offset: 0,
-        data_offset: 0,
-        leb_bytes: 16384,
+        ..super::super::format::tests::SHAPE
     };
 
     fn lines() -> Vec<Line> {

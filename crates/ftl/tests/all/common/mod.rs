@@ -1,12 +1,14 @@
 //! What model tests share: small chips, and a plain array beside a translation layer, through
 //! random writes, reads, discards, flushes and remaps.
 
-use nandlab_block::{BlockDevice, BlockError, Lba, Remap};
-use nandlab_crash::DiskOp;
+use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba, Remap};
+use nandlab_crash::{DiskOp, operations};
 use nandlab_mtd::Geometry;
 use nandlab_nand::{ChipSpec, Contents, Reliability, preset};
 use nandlab_sim::Rng;
 use nandlab_testkit::chip;
+use nandlab_workload::pattern::{Amount, Order};
+use nandlab_workload::{Pattern, Spec};
 use rand::{Rng as _, RngExt as _};
 use std::ops::Range;
 
@@ -52,6 +54,30 @@ pub enum Op {
 
 /// Bytes of a small page, and of a sector.
 pub const SMALL_PAGE: u32 = 512;
+
+/// Writes of three sectors, some reads and discards, most of it in a part of the disk.
+pub fn hot_and_cold(
+    geometry: &BlockGeometry,
+    requests: u64,
+    flush_every: u64,
+    discards: f64,
+) -> Vec<DiskOp> {
+    let spec = Spec {
+        order: Order::HotCold {
+            requests: 0.8,
+            space: 0.3,
+        },
+        reads: 0.1,
+        discards,
+        block: 1536,
+        align: 512,
+        amount: Amount::Requests(requests),
+        flush_every,
+        seed: 5,
+        ..Spec::new(geometry.bytes())
+    };
+    operations(&mut Pattern::new(&spec).unwrap(), geometry, usize::MAX).unwrap()
+}
 
 /// Serves a list of operations; every one must succeed.
 pub fn serve(device: &mut impl BlockDevice, ops: &[DiskOp]) {

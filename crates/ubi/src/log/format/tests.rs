@@ -2,7 +2,7 @@
 
 use super::*;
 
-const SHAPE: Shape = Shape {
+pub(in crate::log) const SHAPE: Shape = Shape {
     pebs: 20,
     peb_bytes: 16384,
     page: 512,
