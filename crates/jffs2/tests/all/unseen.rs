@@ -78,6 +78,30 @@ fn a_node_that_is_not_what_its_list_says_is_damage() {
     assert!(found.iter().any(other), "{found:?}");
 }
 
+/// Linux takes the newest version, and loses the attribute.
+#[test]
+fn an_attribute_whose_newest_version_a_cut_has_torn_has_the_version_before() {
+    let options = Options {
+        summary: false,
+        ..Options::default()
+    };
+    let mut fs = Jffs2::mount(nor(8, BLOCK), options).unwrap();
+    let file = put(&mut fs, Ino::ROOT, "file", b"contents");
+    fs.setxattr(file, b"user.k", b"value", SetXattr::Any, NOW)
+        .unwrap();
+    let mut image = fs.into_mtd().into_backing();
+    let at = find(&image, 0xE008, |_| true);
+    let end = nodes(&image).last().unwrap().0 + 28;
+    assert_eq!(image[end..end + 64], [0xFF; 64]);
+    // The collector's copy, without its last bytes.
+    image.copy_within(at..at + 36, end);
+    let version = word(&image, at + 16);
+    forge(&mut image, (end, 0xE008), 4, version + 1);
+    let mut fs = read_only(nor_of(image, BLOCK));
+    let file = fs.lookup(Ino::ROOT, b"file").unwrap().ino;
+    assert_eq!(fs.getxattr(file, b"user.k").unwrap(), b"value");
+}
+
 #[test]
 fn an_attribute_that_a_list_names_and_that_was_overwritten_is_damage() {
     let mut fs = Jffs2::mount(nor(8, BLOCK), Options::default()).unwrap();

@@ -38,6 +38,10 @@ const LIFE: &str = r#"
     }
 "#;
 
+/// Linux takes the newest version of a value, and loses the attribute if a cut has torn it. We take
+/// the version before, which is whole.
+const TORN_VALUE: &str = "do_load_xattr_datum: node CRC failed";
+
 fn load() -> Load {
     Load {
         seed: 11,
@@ -56,8 +60,12 @@ fn compare<M: Mtd>(report: &Report, key: &str, mut fs: Jffs2<M>) {
     assert_eq!(differences(theirs, &manifest(&mut fs)), "", "{key}");
     let attributes = guest::attributes(&report.files[&format!("{key}-attributes")]);
     assert!(attributes.len() > 10, "{key}: attributes worth comparing");
+    let mut ours = guest::attributes_of(&mut fs);
+    if report.console.contains(TORN_VALUE) {
+        ours.retain(|key, _| attributes.contains_key(key));
+    }
     assert_eq!(
-        guest::attribute_differences(&attributes, &guest::attributes_of(&mut fs)),
+        guest::attribute_differences(&attributes, &ours),
         "",
         "{key}"
     );
