@@ -227,8 +227,9 @@ fn by_turns(first: &[u8], second: &[u8], here: &Geometry) -> Result<Master> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::draft::pad;
     use crate::format::rules::{geometry, master};
-    use crate::format::{Group, RECOVERED};
+    use crate::format::{Draft, Group, RECOVERED};
     use alloc::vec;
 
     const STEP: usize = 2048;
@@ -261,6 +262,54 @@ mod tests {
         by_turns(first, second, &geometry())
             .ok()
             .map(|node| node.commit)
+    }
+
+    /// A block of nodes as Linux writes it, padding included: their commits, and the number that
+    /// tells two blocks apart. `change` may change the last node.
+    fn written(commits: &[u64], sqnum: u64, change: fn(&mut Draft)) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (at, commit) in commits.iter().enumerate() {
+            let node = Master {
+                commit: *commit,
+                ..master()
+            };
+            let mut draft = node.draft();
+            if at + 1 == commits.len() {
+                change(&mut draft);
+            }
+            bytes.extend(draft.seal(sqnum + at as u64, Group::None));
+            pad(&mut bytes, STEP as u32);
+        }
+        bytes.resize(126_976, 0xFF);
+        bytes
+    }
+
+    #[test]
+    fn two_blocks_are_in_order_if_their_last_nodes_say_the_same() {
+        let found = |first: &[u8], second: &[u8]| {
+            let found = in_order(first, second, &geometry());
+            found.map(|(node, offs)| (node.commit, node.sqnum, offs))
+        };
+        let same = |_: &mut Draft| ();
+        let first = written(&[7, 8, 9], 100, same);
+        // Sequence numbers differ, and the newest counts.
+        let expected = Some((9, 202, 2 * STEP as u32));
+        assert_eq!(found(&first, &written(&[7, 8, 9], 200, same)), expected);
+        assert_eq!(found(&written(&[7, 8, 9], 200, same), &first), expected);
+        assert_eq!(found(&first, &written(&[7, 8], 200, same)), None);
+        assert_eq!(found(&first, &written(&[7, 8, 10], 200, same)), None);
+        // The fields from byte 24 on, and those behind the signature.
+        let other: [fn(&mut Draft); 3] = [
+            |node| node.put8(24, 1),
+            |node| node.put8(295, 1),
+            |node| node.put8(360, 1),
+        ];
+        for change in other {
+            assert_eq!(found(&first, &written(&[7, 8, 9], 200, change)), None);
+        }
+        let signed = written(&[7, 8, 9], 200, |node| node.put8(359, 1));
+        assert_eq!(found(&first, &signed), expected);
+        assert_eq!(found(&first, &torn(first.clone(), 3)), None);
     }
 
     #[test]
