@@ -381,7 +381,8 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
-    /// Gives a file an extent of blocks that are its own already, or free. The blocks that it has there go.
+    /// Gives a file an extent of blocks that are its own already, or free. The blocks that it has
+    /// there go.
     pub(crate) fn add_range(
         &mut self,
         number: u32,

@@ -2,7 +2,8 @@
 //! commit would write all metadata (Linux `fs/ext4/fast_commit.c`).
 //!
 //! *Promises.* A fast commit holds all changes since the last commit of either kind; otherwise an
-//! fsync writes a transaction. Contents are durable before it. *Knows nothing of* the journal's blocks.
+//! fsync writes a transaction. Contents are durable before it. *Knows nothing of* the journal's
+//! blocks.
 
 use crate::{
     Ext, ExtError, Mode, SeededBug,

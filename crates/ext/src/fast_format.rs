@@ -1,7 +1,8 @@
 //! The bytes of fast commits: tags in the last blocks of the journal (Linux
 //! `fs/ext4/fast_commit.h`), little-endian.
 //!
-//! *Promises.* Views never panic. A writer leaves no tag across the end of a block. *Knows nothing of* the order of tags, nor of the volume.
+//! *Promises.* Views never panic. A writer leaves no tag across the end of a block. *Knows nothing
+//! of* the order of tags, nor of the volume.
 
 use crate::{
     extent_nodes::{ENTRY, Extent, HEADER, Node},

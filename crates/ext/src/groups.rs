@@ -481,8 +481,8 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
-    /// Keeps blocks free until the next commit, unless `take_run` names them. Ignores numbers outside
-    /// the volume.
+    /// Keeps blocks free until the next commit, unless `take_run` names them. Ignores numbers
+    /// outside the volume.
     pub(crate) fn keep_free(&mut self, first: u32, count: u32) -> Result<(), ExtError> {
         let layout = self.store.layout;
         let end = first.saturating_add(count).min(layout.blocks);

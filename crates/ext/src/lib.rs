@@ -2,13 +2,13 @@
 //!
 //! *Promises.* [`Ext`] is a [`FileSystem`](nandlab_vfs::FileSystem) on volumes as Linux has them.
 //! Blocks have 1, 2 or 4 KiB. There are indexed directories, extents, checksums of metadata, and a
-//! journal in each of ext3's [modes](Mode). [`format`](mkfs::format) makes a volume, byte by byte as
-//! mke2fs does. [`check`](Ext::check) finds what is wrong with one. A mount refuses features that it
-//! does not know, by name. It is read-only on features that it only reads. A journal that must be
-//! recovered is, before anything is written. No volume, whatever its bytes, makes any of them panic
-//! or loop for ever. Memory is bounded by the cache it was given, dirty data, 48 bytes a group, the
-//! inodes in use, a transaction and the journal's own. A check takes one bit a block and eight
-//! bytes an inode more.
+//! journal in each of ext3's [modes](Mode). [`format`](mkfs::format) makes a volume, byte by byte
+//! as mke2fs does. [`check`](Ext::check) finds what is wrong with one. A mount refuses features
+//! that it does not know, by name. It is read-only on features that it only reads. A journal that
+//! must be recovered is, before anything is written. No volume, whatever its bytes, makes any of
+//! them panic or loop for ever. Memory is bounded by the cache it was given, dirty data, 48 bytes a
+//! group, the inodes in use, a transaction and the journal's own. A check takes one bit a block and
+//! eight bytes an inode more.
 //!
 //! *Works on* a [`BlockDevice`](nandlab_block::BlockDevice). *Knows nothing of* flash, processes or
 //! clocks.
@@ -32,9 +32,9 @@
 //!   are as old, as new or as mixed as the device leaves them;
 //! - *writeback*: what was not fsynced may be anything.
 //!
-//! With [`Options::fast_commit`] an fsync writes a list of changes where it can, and no transaction.
-//! A mount replays the list as one transaction. The promises are the same, but the times of
-//! directories may be those of the last transaction.
+//! With [`Options::fast_commit`] an fsync writes a list of changes where it can, and no
+//! transaction. A mount replays the list as one transaction. The promises are the same, but the
+//! times of directories may be those of the last transaction.
 //!
 //! Without barriers the device may take writes in any order, and nothing of this is sure, as with
 //! Linux's `barrier=0`.

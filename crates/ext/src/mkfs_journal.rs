@@ -8,8 +8,8 @@ use nandlab_block::BlockDevice;
 use nandlab_vfs::FileType;
 
 impl<D: BlockDevice> Maker<'_, D> {
-    /// The journal: empty, its blocks in a row as far as groups let them. Its last `fast` blocks are
-    /// for fast commits.
+    /// The journal: empty, its blocks in a row as far as groups let them. Its last `fast` blocks
+    /// are for fast commits.
     pub(crate) fn make_journal(&mut self, count: u32, fast: u32) -> Result<Inode, FormatError> {
         let pointers = self.layout.pointers();
         let mut inode = self.inode(FileType::File, 0o600);

@@ -1,9 +1,9 @@
 //! Replays fast commits (Linux `fs/ext4/fast_commit.c`).
 //!
 //! *Promises.* The changes of all fast commits become one transaction. It has their number, so they
-//! are void when it is durable. A cut before leaves them for the next mount. A tag that would damage
-//! the volume is an error with its place, and the volume stays as it is. *Knows nothing of* how
-//! tags lie in the journal.
+//! are void when it is durable. A cut before leaves them for the next mount. A tag that would
+//! damage the volume is an error with its place, and the volume stays as it is. *Knows nothing of*
+//! how tags lie in the journal.
 //!
 //! Fast commits name what changed since the log's last transaction, names first. An inode without
 //! names stays until the last tag, because a later one may give it a name. Then it joins

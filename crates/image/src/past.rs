@@ -1,5 +1,5 @@
-//! What formats other than JFFS2 and UBIFS still know of the past: deleted files of ext2, versions of files
-//! of F2FS.
+//! What formats other than JFFS2 and UBIFS still know of the past: deleted files of ext2, versions
+//! of files of F2FS.
 //!
 //! *Promises.* Nothing is written but what is asked for. What is no longer to be had is a hole, and
 //! counted. *Knows nothing of* JFFS2, UBIFS and UBI: see [`history`](crate::history),

@@ -1,8 +1,8 @@
 //! A substitute for a lost superblock, from the nodes.
 //!
 //! *Promises.* A reader needs the length of a block, the hash of names and the longest index node;
-//! all of them follow from nodes. The areas stay unknown: the main area begins at the earliest block
-//! that it can begin at.
+//! all of them follow from nodes. The areas stay unknown: the main area begins at the earliest
+//! block that it can begin at.
 
 use crate::format::{
     Branch, DOUBLE_HASH, Entry, Geometry, Header, IndexNode, InodeNode, KeyHash, Kind, Ref, Super,

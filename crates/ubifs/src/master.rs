@@ -236,7 +236,8 @@ mod tests {
     /// The last place of a block.
     const END: usize = 61;
 
-    /// A block with a node at each of the places, whose commit and sequence numbers tell them apart.
+    /// A block with a node at each of the places, whose commit and sequence numbers tell them
+    /// apart.
     fn block(places: impl IntoIterator<Item = usize>, round: u64, flags: u32) -> Vec<u8> {
         let mut bytes = vec![0xFF; 126_976];
         for place in places {

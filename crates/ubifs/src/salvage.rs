@@ -1,4 +1,5 @@
-//! Mounts a volume with a damaged superblock, master node, index or journal: a scan finds its nodes.
+//! Mounts a volume with a damaged superblock, master node, index or journal: a scan finds its
+//! nodes.
 //!
 //! *Promises.* The scan applies all nodes with right checksums to an empty index in the order of
 //! their sequence numbers, as a mount applies those of the journal. The readable parts of the last

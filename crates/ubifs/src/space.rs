@@ -3,7 +3,8 @@
 //! `dbg_check_ltab`).
 //!
 //! *Promises.* Used bytes are counted from the index. Blocks with nodes in use are scanned to their
-//! ends, except those that the journal has, which a mount scans. *Knows nothing of* what nodes mean.
+//! ends, except those that the journal has, which a mount scans. *Knows nothing of* what nodes
+//! mean.
 
 use crate::error::Result;
 use crate::finding::Finding;
@@ -103,8 +104,8 @@ impl Compare<'_> {
         }
     }
 
-    /// The nodes of a block, and nothing behind them. A commit that a power cut interrupted may have
-    /// written to a block of the index.
+    /// The nodes of a block, and nothing behind them. A commit that a power cut interrupted may
+    /// have written to a block of the index.
     fn contents<L: Lebs>(&mut self, fs: &mut Ubifs<L>, lnum: u32, props: Props) -> Result<()> {
         let bytes = fs.media.leb(lnum)?;
         if props.is_index && fs.journal.in_use {

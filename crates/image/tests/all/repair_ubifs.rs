@@ -1,5 +1,5 @@
-//! A repair makes a damaged UBIFS anew, in its own place, and lists each loss. The nodes of a volume
-//! show its past.
+//! A repair makes a damaged UBIFS anew, in its own place, and lists each loss. The nodes of a
+//! volume show its past.
 //!
 //! Needs mtd-utils; fails saying so.
 

@@ -37,8 +37,8 @@ pub const WAYS: [(Mode, Checkpoint); 9] = [
 /// Blocks of the journal, each of 1 KiB: the fewest that ext3 takes.
 pub const JOURNAL_BLOCKS: u32 = 1024;
 
-/// 8 MiB in pages of 2 KiB. A cut within a superblock would leave a wrong checksum, and a volume that
-/// does not mount before a repair.
+/// 8 MiB in pages of 2 KiB. A cut within a superblock would leave a wrong checksum, and a volume
+/// that does not mount before a repair.
 pub fn large_chip() -> ChipSpec {
     let mut spec = preset::find("slc-2k").unwrap().spec();
     spec.geometry.blocks = 64;

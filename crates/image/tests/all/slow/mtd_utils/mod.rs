@@ -1,8 +1,9 @@
 //! The test images of fsck.ubifs: our check finds each defect, our repair gives the tree that the
 //! list says, and the real kernel mounts each repaired volume with all of its own checks at work.
 //!
-//! The images come from Debian's source package of mtd-utils. `images.txt` lists each of them. Needs the tools of `nandlab-oracle`, mtd-utils, gzip, tar and xz; fails
-//! naming the Debian package that is missing.
+//! The images come from Debian's source package of mtd-utils. `images.txt` lists each of them.
+//! Needs the tools of `nandlab-oracle`, mtd-utils, gzip, tar and xz; fails naming the Debian
+//! package that is missing.
 
 mod images;
 
