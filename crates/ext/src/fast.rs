@@ -1,4 +1,4 @@
-//! Fast commits in the journal: which of them count, and their tags in order.
+//! Finds the fast commits in the journal that count, and reads their tags in order.
 //!
 //! *Promises.* The tail of a fast commit that counts has the checksum of all its tags, and the
 //! number of the transaction that the log lacks. All before it count, too. So a cut within one ends

@@ -10,7 +10,7 @@ use crate::{
     fast_format::{Change, Writer},
     format::{INODE_OLD, compat},
     inode::Inode,
-    pending::Renamed,
+    pending::Pending,
 };
 use nandlab_block::BlockDevice;
 use nandlab_vfs::Time;
@@ -38,7 +38,10 @@ impl<D: BlockDevice> Ext<D> {
         if place.used == 0 {
             writer.head();
         }
-        if !self.write_tags(&mut writer, most)? {
+        let pending = core::mem::take(&mut self.pending);
+        let fits = self.write_tags(&mut writer, &pending, most);
+        self.pending = pending;
+        if !fits? {
             return Ok(false);
         }
         let bytes = writer.end();
@@ -57,27 +60,27 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// The tags of all changes, names first; false if they are more than `most` bytes.
-    fn write_tags(&mut self, writer: &mut Writer, most: usize) -> Result<bool, ExtError> {
-        for renamed in self.pending.names.clone() {
-            let Renamed {
-                change,
-                parent,
-                inode,
-                name,
-            } = renamed;
-            if change == Change::Create {
+    fn write_tags(
+        &mut self,
+        writer: &mut Writer,
+        pending: &Pending,
+        most: usize,
+    ) -> Result<bool, ExtError> {
+        for renamed in &pending.names {
+            let inode = renamed.inode;
+            if renamed.change == Change::Create {
                 let Some(new) = self.named_file(inode)? else {
-                    // No such file any more.
+                    // The file is gone again.
                     continue;
                 };
                 self.write_inode_tag(writer, inode, &new)?;
             }
-            writer.name(change, parent, inode, &name);
+            writer.name(renamed.change, renamed.parent, inode, &renamed.name);
             if writer.len() > most {
                 return Ok(false);
             }
         }
-        for (number, range) in self.pending.files.clone() {
+        for (&number, &range) in &pending.files {
             let Some(inode) = self.named_file(number)? else {
                 continue;
             };

@@ -296,9 +296,9 @@ impl Volume {
             let begins = |lnum: u32, first: &mut [u8]| {
                 lnum < volume.record.reserved && ubi.read(volume.id, lnum, 0, first).is_ok()
             };
-            let (holds, inside) = match inside.is_none() && opening.salvage && has_ubifs(begins) {
-                true => (Some("UBIFS"), Some(Inside::Ubifs)),
-                false => (holds, inside),
+            let (holds, inside) = match inside {
+                None if opening.salvage => headless(begins).unwrap_or((holds, None)),
+                _ => (holds, inside),
             };
             insides.push(inside);
             volumes.push(UbiVolume {
@@ -377,9 +377,9 @@ impl Volume {
             let leb = u64::from(bytes.leb_bytes());
             let begins =
                 |lnum: u32, first: &mut [u8]| bytes.read_at(u64::from(lnum) * leb, first).is_ok();
-            let (holds, inside) = match inside.is_none() && opening.salvage && has_ubifs(begins) {
-                true => (Some("UBIFS"), Some(Inside::Ubifs)),
-                false => (holds, inside),
+            let (holds, inside) = match inside {
+                None if opening.salvage => headless(begins).unwrap_or((holds, None)),
+                _ => (holds, inside),
             };
             insides.push(inside);
             let mapped = survey.mapped(*id);
@@ -524,15 +524,21 @@ pub(crate) fn no_volume(volumes: &[UbiVolume], wanted: &str) -> ImageError {
     }
 }
 
-/// True if one of the first blocks behind the superblock begins with a node of UBIFS.
-fn has_ubifs(mut begins: impl FnMut(u32, &mut [u8]) -> bool) -> bool {
+/// The contents of a volume, as a word and as a file system to look into.
+type Contents = (Option<&'static str>, Option<Inside>);
+
+/// A UBIFS without a superblock: one of the next blocks begins with a node.
+fn headless(mut begins: impl FnMut(u32, &mut [u8]) -> bool) -> Option<Contents> {
     const LOOKED_AT: u32 = 64;
     let mut first = [0; 4];
-    (1..LOOKED_AT).any(|lnum| begins(lnum, &mut first) && first == UBIFS_NODE)
+    let is_node = |lnum| begins(lnum, &mut first) && first == UBIFS_NODE;
+    (1..LOOKED_AT)
+        .any(is_node)
+        .then_some((Some("UBIFS"), Some(Inside::Ubifs)))
 }
 
 /// What a volume begins with.
-fn look_into(head: &[u8]) -> (Option<&'static str>, Option<Inside>) {
+fn look_into(head: &[u8]) -> Contents {
     if head.starts_with(&UBIFS_NODE) {
         return (Some("UBIFS"), Some(Inside::Ubifs));
     }

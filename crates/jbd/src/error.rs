@@ -59,7 +59,8 @@ pub enum JournalError {
     },
     /// The log goes on with fast commits, and the file system cannot replay them.
     #[error(
-        "journal block {log}: fast commits of transaction {tid}, expected none on a volume that is not written here; e2fsck replays them"
+        "journal block {log}: fast commits of transaction {tid}, expected none on a volume that is \
+         not written here; e2fsck replays them"
     )]
     FastCommit {
         /// The first block of the fast commits, as a block of the journal.

@@ -18,7 +18,7 @@ pub(crate) struct Media<L> {
     bug: Option<SeededBug>,
     /// Nodes that a salvage made, in blocks behind the last one.
     made: Vec<u8>,
-    /// An unreadable block is one more loss, and no more.
+    /// A salvage passes over unreadable blocks.
     pub salvages: bool,
 }
 

@@ -203,7 +203,7 @@ impl<L: Lebs> Ubifs<L> {
         self.media.make(&node.seal(0, Group::None))
     }
 
-    /// The directory for lost inodes, and its name. Makes one if there is none.
+    /// Returns the name and the inode of the directory for lost inodes. Makes a missing one.
     fn lost_and_found(&mut self) -> Option<(Vec<u8>, u32)> {
         for number in 0..u32::MAX {
             let name = match number {

@@ -51,11 +51,10 @@ impl<L: Lebs> Ubifs<L> {
     /// Fails on an unsupported feature, or if there is no node at all.
     pub fn salvage(mut lebs: L) -> Result<Self> {
         let mut told: Report<Finding> = Report::default();
-        let known = match node::head(&mut lebs) {
-            Ok(head) => Ok(head),
-            Err(error @ UbifsError::Feature { .. }) => return Err(error),
-            Err(error) => Err(error),
-        };
+        let known = node::head(&mut lebs);
+        if let Err(error @ UbifsError::Feature { .. }) = known {
+            return Err(error);
+        }
         let shape = lebs.shape();
         let head = known.clone().unwrap_or_else(|_| guess::blank(shape));
         let mut media = Media::with(lebs, head);
@@ -88,15 +87,18 @@ impl<L: Lebs> Ubifs<L> {
 
     /// True if there is no sound superblock.
     pub fn is_headless(&self) -> bool {
-        let first = self
-            .salvaged
-            .as_ref()
-            .and_then(|told| told.findings.first());
-        matches!(first, Some(Finding::Scanned { what, .. }) if *what == SUPERBLOCK)
+        self.salvaged.as_ref().is_some_and(lacks_superblock)
     }
 }
 
 const SUPERBLOCK: &str = "superblock";
+
+/// True if the superblock is the reason for a scan.
+fn lacks_superblock(told: &Report<Finding>) -> bool {
+    let is_about =
+        |finding: &Finding| matches!(finding, Finding::Scanned { what, .. } if *what == SUPERBLOCK);
+    told.findings.first().is_some_and(is_about)
+}
 
 /// The area that an error of a mount is about.
 fn area(error: &UbifsError) -> &'static str {
@@ -109,10 +111,7 @@ fn area(error: &UbifsError) -> &'static str {
 
 /// Reads what the last commit still tells, and all nodes.
 fn rebuild<L: Lebs>(media: &mut Media<L>, told: &mut Report<Finding>) -> Loaded {
-    let is_headless = told
-        .findings
-        .iter()
-        .any(|finding| matches!(finding, Finding::Scanned { what, .. } if *what == SUPERBLOCK));
+    let is_headless = lacks_superblock(told);
     let mut scan = Scan::read(media, told);
     if is_headless {
         media.head = scan.clues.head(media.head);
@@ -195,7 +194,7 @@ fn apply<L: Lebs>(
     let mut sizes = Sizes::in_order();
     if !index.holes.is_empty() {
         let mut all = Index::default();
-        // Unreadable blocks are a loss, and no more.
+        // The scan has reported unreadable blocks.
         _ = replay::apply(media, &mut all, &steps[..late], &mut sizes);
         _ = replay::remove_gone(media, &mut all, &steps[..late]);
         sizes.retain(|inode| {

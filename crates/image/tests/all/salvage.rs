@@ -23,21 +23,27 @@ const BELOW: usize = 31;
 /// A tree as it is read: contents by path, nothing for what is no file.
 pub type Read = BTreeMap<Vec<u8>, Vec<u8>>;
 
+/// The contents of an entry, zeros where there is nothing.
+pub fn contents(entry: &Entry, bytes: &mut dyn Bytes) -> nandlab_image::Result<Vec<u8>> {
+    let mut contents = Vec::new();
+    bytes.each(&mut |at, data| {
+        contents.resize(at as usize, 0);
+        contents.extend(data);
+        Ok(())
+    })?;
+    if let Node::File { size } = entry.node {
+        contents.resize(size as usize, 0);
+    }
+    Ok(contents)
+}
+
 /// Takes a tree into memory.
 #[derive(Default)]
 struct Keep(Read);
 
 impl Sink for Keep {
     fn put(&mut self, entry: &Entry, bytes: &mut dyn Bytes) -> nandlab_image::Result<()> {
-        let mut contents = Vec::new();
-        bytes.each(&mut |at, data| {
-            contents.resize(at as usize, 0);
-            contents.extend(data);
-            Ok(())
-        })?;
-        if let Node::File { size } = entry.node {
-            contents.resize(size as usize, 0);
-        }
+        let contents = contents(entry, bytes)?;
         self.0.insert(entry.path.clone(), contents);
         Ok(())
     }

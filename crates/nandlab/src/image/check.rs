@@ -11,7 +11,9 @@ use serde::Serialize;
 /// Look for anything that is wrong with an image
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit status: 0 sound, 1 damaged, 2 not supported, 3 a part was not looked at. Nothing is changed without --repair. What is repaired is written beside the image and takes its place only where nothing is damaged any more:\n\
+    after_help = "Exit status: 0 sound, 1 damaged, 2 not supported, 3 a part was not looked at. \
+    Nothing is changed without --repair. What is repaired is written beside the image and takes \
+    its place only where nothing is damaged any more:\n\
     journals and logs are recovered; bitmaps, tables, counts and links are made right; files without names get one in lost+found.\n\
     A rebuild of a damaged UBIFS lists its losses and ends with status 3. Keep a copy of the image."
 )]

@@ -17,7 +17,8 @@ use std::path::PathBuf;
 /// JFFS2, UBIFS, UBI, F2FS, ext2
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Of UBI without JFFS2 or UBIFS in it: every version of every logical block. What the volumes held when a version was the last is read by any verb with --until SEQUENCE."
+    after_help = "Of UBI without JFFS2 or UBIFS in it: every version of every logical block. What \
+    the volumes held when a version was the last is read by any verb with --until SEQUENCE."
 )]
 pub struct Past {
     #[command(flatten)]

@@ -528,14 +528,8 @@ mod tests {
     #[test]
     fn leaves_come_back() {
         let vid = VidHeader {
-            volume: 3,
-            lnum: 7,
-            sqnum: 99,
-            copy: true,
-            data_size: 5,
-            data_crc: 6,
             data_pad: 512,
-            ..VidHeader::default()
+            ..super::super::format::tests::copied()
         };
         let fixed = VidHeader {
             kind: VolumeKind::Static,

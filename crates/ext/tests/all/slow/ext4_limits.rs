@@ -186,7 +186,8 @@ const FILES_SHELL: &str = r#"
         mount -t ext4 $1 /mnt && cd /mnt || exit 1
         say deep-found $(sha256sum < deep)
         n=0; while [ $n -lt 200 ]; do
-            dd if=/dev/zero of=deep bs=1024 seek=$((n * 100 + 1)) count=1 conv=notrunc 2> /dev/null || exit 1
+            at=$((n * 100 + 1))
+            dd if=/dev/zero of=deep bs=1024 seek=$at count=1 conv=notrunc 2> /dev/null || exit 1
             n=$((n+1))
         done
         say deep-left $(sha256sum < deep)

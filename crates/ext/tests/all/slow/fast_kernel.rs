@@ -25,10 +25,15 @@ const RECOVER: &str = r#"
     recover() { # COPIES COUNT NAME [keep]
         n=0
         while [ $n -lt $2 ]; do
-            dd if=$1 of=/tmp/live bs=1M skip=$((n * MIB)) count=$MIB 2> /dev/null && losetup /dev/loop0 /tmp/live || exit 1
-            if mount -t ext4 /dev/loop0 /mnt; then manifest /mnt $3-$n; umount /mnt; else say refused $3-$n; fi
+            dd if=$1 of=/tmp/live bs=1M skip=$((n * MIB)) count=$MIB 2> /dev/null || exit 1
+            losetup /dev/loop0 /tmp/live || exit 1
+            if mount -t ext4 /dev/loop0 /mnt
+            then manifest /mnt $3-$n; umount /mnt
+            else say refused $3-$n
+            fi
             losetup -d /dev/loop0
-            [ -z "$4" ] || dd if=/tmp/live of=$1 bs=1M seek=$((n * MIB)) conv=notrunc 2> /dev/null || exit 1
+            [ -z "$4" ] ||
+                dd if=/tmp/live of=$1 bs=1M seek=$((n * MIB)) conv=notrunc 2> /dev/null || exit 1
             n=$((n + 1))
         done
     }
@@ -40,13 +45,17 @@ const RECOVER: &str = r#"
 /// copy and lists it.
 const WORK: &str = r#"
     cuts=0
-    cut() { dd if=/tmp/live of=$copies bs=1M seek=$((cuts * MIB)) conv=notrunc 2> /dev/null || exit 1; cuts=$((cuts + 1)); }
+    cut() {
+        dd if=/tmp/live of=$copies bs=1M seek=$((cuts * MIB)) conv=notrunc 2> /dev/null || exit 1
+        cuts=$((cuts + 1))
+    }
     fsynced() { dd if=/dev/null of="$1" conv=notrunc,fsync 2> /dev/null || exit 1; }
     kept() { fsynced "$1"; cut; }
     rand() { head -c $1 /dev/urandom; }
     work() { # DEVICE COPIES OPTIONS NAME
         copies=$2; cuts=0
-        dd if=$1 of=/tmp/live bs=1M 2> /dev/null && losetup /dev/loop0 /tmp/live || exit 1
+        dd if=$1 of=/tmp/live bs=1M 2> /dev/null || exit 1
+        losetup /dev/loop0 /tmp/live || exit 1
         mount -t ext4 -o commit=600$3 /dev/loop0 /mnt && cd /mnt && mkdir d e || exit 1
         rand 5000 > d/old; rand 3000 > d/gone; rand 70000 > d/long; rand 9000 > e/twin; ln e/twin d/twin
         rand 3000 > d/over; rand 40000 > d/punched; mkdir e/empty
@@ -63,7 +72,8 @@ const WORK: &str = r#"
         truncate -s 50000 d/long; kept d/long
         dd if=/dev/urandom of=d/sparse bs=1000 seek=100 count=3 2> /dev/null; kept d/sparse
         n=0; while [ $n -lt 12 ]; do
-            dd if=/dev/urandom of=d/pieces bs=1024 seek=$((n * 3)) count=1 conv=notrunc 2> /dev/null; n=$((n + 1))
+            dd if=/dev/urandom of=d/pieces bs=1024 seek=$((n * 3)) count=1 conv=notrunc 2> /dev/null
+            n=$((n + 1))
         done
         kept d/pieces
         rm d/twin; rand 100 >> e/twin; kept e/twin
@@ -72,9 +82,15 @@ const WORK: &str = r#"
         mkdir d/dir/inner; rand 100 > d/dir/inner/file; kept d/dir/inner/file
         rmdir e/empty; rand 50 > d/beside; kept d/beside
         sync
-        n=0; while [ $n -lt 40 ]; do rand $((n * 50)) > "d/one of many files with a long name $n"; fsynced "d/one of many files with a long name $n"; n=$((n + 1)); done
+        n=0; while [ $n -lt 40 ]; do
+            file="d/one of many files with a long name $n"
+            rand $((n * 50)) > "$file"; fsynced "$file"; n=$((n + 1))
+        done
         cut
-        n=0; while [ $n -lt 40 ]; do mv "d/one of many files with a long name $n" "e/moved file with a long name $n"; n=$((n + 2)); done
+        n=0; while [ $n -lt 40 ]; do
+            mv "d/one of many files with a long name $n" "e/moved file with a long name $n"
+            n=$((n + 2))
+        done
         kept "e/moved file with a long name 2"
         sync; rm d/pieces; rand 500 > d/again; kept d/again
         rand 20000 > d/again; kept d/again

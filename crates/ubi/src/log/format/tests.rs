@@ -11,8 +11,8 @@ pub(in crate::log) const SHAPE: Shape = Shape {
     leb_bytes: 16384,
 };
 
-fn entries() -> Vec<Entry> {
-    let vid = VidHeader {
+pub(in crate::log) fn copied() -> VidHeader {
+    VidHeader {
         volume: 3,
         lnum: 7,
         sqnum: 99,
@@ -20,7 +20,11 @@ fn entries() -> Vec<Entry> {
         data_size: 5,
         data_crc: 6,
         ..VidHeader::default()
-    };
+    }
+}
+
+fn entries() -> Vec<Entry> {
+    let vid = copied();
     (0..20)
         .map(|i| Entry {
             role: ROLES[i as usize % 6],

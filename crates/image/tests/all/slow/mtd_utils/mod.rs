@@ -7,12 +7,13 @@
 
 mod images;
 
+use crate::salvage::contents;
 use images::Image;
 use nandlab_image::Result;
 use nandlab_image::check::{Checked, Severity, Verdict, check};
 use nandlab_image::repair::{Repaired, repair};
 use nandlab_image::sink::{Bytes, Sink};
-use nandlab_image::tree::{Entry, Node};
+use nandlab_image::tree::Entry;
 use nandlab_image::volume::{Access, Opening, Volume};
 use nandlab_oracle::manifest::{Manifest, differences};
 use nandlab_oracle::{Disk, Report};
@@ -38,15 +39,7 @@ struct Keep(Tree);
 
 impl Sink for Keep {
     fn put(&mut self, entry: &Entry, bytes: &mut dyn Bytes) -> Result<()> {
-        let mut contents = Vec::new();
-        bytes.each(&mut |at, data| {
-            contents.resize(at as usize, 0);
-            contents.extend(data);
-            Ok(())
-        })?;
-        if let Node::File { size } = entry.node {
-            contents.resize(size as usize, 0);
-        }
+        let contents = contents(entry, bytes)?;
         let words = format!(
             "{:?} {:o} {} {} {:?}",
             entry.node, entry.mode, entry.uid, entry.gid, entry.xattrs
@@ -177,7 +170,8 @@ fn judge(scratch: &Path, volumes: &[(String, std::path::PathBuf, Manifest)]) {
         let place = number * (STEP / UNIT);
         let lebs = bytes.len() / images::LEB;
         script += &format!(
-            "mounted {name} {place} {lebs} {} || {{ echo {name} failed; dmesg | tail -20; exit 1; }}\n",
+            "mounted {name} {place} {lebs} {} || {{ \
+             echo {name} failed; dmesg | tail -20; exit 1; }}\n",
             bytes.len()
         );
     }
