@@ -1,7 +1,8 @@
-//! Digests of what runs leave on their media: no byte of a format changes unseen.
+//! Digests of what runs leave on their media, and of what callers see of damaged ones: no byte of a
+//! format changes unseen, and no answer to damage.
 //!
-//! A run may differ because you changed the format on purpose. Then let the kernel judge the format
-//! (the tests under `slow::`), and write the digests anew:
+//! A run may differ because you changed the format or an answer on purpose. Then let the kernel judge
+//! the format (the tests under `slow::`), and write the digests anew:
 //!
 //! ```console
 //! NANDLAB_RESULTS=1 cargo test -p nandlab-fat -- model
@@ -11,6 +12,7 @@ use crate::kept::assert_line;
 use nandlab_block::{BlockDevice, Lba};
 use nandlab_mtd::{Mtd, Page};
 use sha2::{Digest as _, Sha256};
+use std::fmt::{self, Debug, Write as _};
 
 const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/media.txt");
 
@@ -23,6 +25,12 @@ impl Media {
     pub fn bytes(mut self, bytes: &[u8]) -> Self {
         self.0.update(bytes);
         self
+    }
+
+    /// Adds a value as its debug text.
+    pub fn note(&mut self, value: &impl Debug) {
+        let mut sink = Sink(&mut self.0);
+        write!(sink, "{value:?};").expect("a digest takes all text");
     }
 
     /// Adds the digest of other media.
@@ -66,5 +74,15 @@ impl Media {
         let word = u64::from_be_bytes(std::array::from_fn(|at| digest[at]));
         let start = format!("{name}: ");
         assert_line(KEPT, &start, |_| format!("{start}{word:016x}"));
+    }
+}
+
+/// Text that goes into a digest and nowhere else.
+struct Sink<'a>(&'a mut Sha256);
+
+impl fmt::Write for Sink<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.update(text);
+        Ok(())
     }
 }

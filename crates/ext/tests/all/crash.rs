@@ -11,6 +11,7 @@ use nandlab_testkit::cuts::{
     mixed,
 };
 use nandlab_testkit::files::bytes;
+use nandlab_testkit::media::Media;
 use nandlab_vfs::FileSystem;
 
 type Logged = Ext<WriteLog<Ram>>;
@@ -43,9 +44,11 @@ fn lengths(story: &mut Story<Logged>) {
     }
 }
 
-/// The findings that a cut may not leave: what no check could repair without a loss.
-fn damage(disk: &mut Ram) -> Vec<Finding> {
+/// The findings that a cut may not leave: what no check could repair without a loss. Notes all
+/// that the check says.
+fn damage(disk: &mut Ram, seen: &mut Media) -> Vec<Finding> {
     let report = read_only(disk).check().unwrap();
+    seen.note(&report);
     report
         .findings
         .into_iter()
@@ -89,15 +92,16 @@ fn assert_fsck_repairs(disk: &mut Ram, expected: &Expectations, id: &str) -> Ram
 
 fn cut_everywhere(kib: u64, choices: &Format, variants: u32) {
     let run = record(kib, choices, mixed);
-    cut_run(&run, &format!("{choices:?}"), variants);
+    cut_run(&run, &format!("{kib} KiB"), variants);
 }
 
-fn cut_run(run: &Run, choices: &str, variants: u32) {
+fn cut_run(run: &Run, name: &str, variants: u32) {
     let mut fscks = 0;
-    for mut state in run.states(choices, variants) {
+    let mut seen = Media::default();
+    for mut state in run.states(name, variants) {
         let id = &state.name;
         assert_kept(&mut read_only(&mut state.disk), state.expected, id);
-        assert_eq!(damage(&mut state.disk), [], "{id}");
+        assert_eq!(damage(&mut state.disk, &mut seen), [], "{id}");
         if state.word.is_multiple_of(12) {
             // As on a real machine: a check, then on with it.
             let mut repaired = assert_fsck_repairs(&mut state.disk, state.expected, id);
@@ -110,6 +114,7 @@ fn cut_run(run: &Run, choices: &str, variants: u32) {
         "{} changes, {fscks} volumes for e2fsck",
         run.changes()
     );
+    seen.assert(&format!("cuts, ext2 {name}"));
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod bugs;
 mod common;
 mod crash;
 mod crash_stack;
+mod damage;
 mod ext4;
 mod fast;
 mod fast_writer;

@@ -11,6 +11,7 @@ use nandlab_testkit::cuts::{
     Expectations, Expected, Run, Story, assert_kept, assert_went_on, churn, go_on, held, mixed,
 };
 use nandlab_testkit::files::{NOW, bytes, put};
+use nandlab_testkit::media::Media;
 use nandlab_vfs::{FileSystem, Ino, Sync, Time};
 
 type Logged = F2fs<WriteLog<Ram>>;
@@ -162,8 +163,11 @@ fn squeeze(story: &mut Story<Logged>) {
 }
 
 /// What a cut may not leave, once what was durable behind the checkpoint is recovered: anything.
-fn damage(disk: &mut Ram) -> Vec<Finding> {
-    let report = read_only(disk).check().unwrap();
+/// Notes all that the check says.
+fn damage(disk: &mut Ram, seen: &mut Media) -> Vec<Finding> {
+    let mut f2fs = read_only(disk);
+    let report = f2fs.check().unwrap();
+    seen.note(&(&report, f2fs.counts(), f2fs.statfs()));
     report
         .findings
         .into_iter()
@@ -186,14 +190,15 @@ fn assert_goes_on(disk: &mut Ram, expected: &Expectations, id: &str) {
 }
 
 /// Recovery itself is cut at every write, and begun again.
-fn assert_recovers_again(disk: &Ram, expected: &Expectations, id: &str) {
+fn assert_recovers_again(disk: &Ram, expected: &Expectations, id: &str, seen: &mut Media) {
     let mut log = WriteLog::new(disk.clone());
     F2fs::mount(&mut log, Options::default()).unwrap();
+    seen.note(&log.records());
     for state in log.cuts(disk.clone(), 5, 3) {
         let (again, mut disk) = state.unwrap();
         let id = format!("{id}, recovery {again:?}");
         assert_kept(&mut read_only(&mut disk), expected, &id);
-        assert_eq!(damage(&mut disk), [], "{id}");
+        assert_eq!(damage(&mut disk, seen), [], "{id}");
     }
 }
 
@@ -201,16 +206,17 @@ fn assert_recovers_again(disk: &Ram, expected: &Expectations, id: &str) {
 /// only one of so many.
 fn cut_run(run: &Run, name: &str, variants: u32, every: u64, sample: u64) {
     let mut fscks = 0;
+    let mut seen = Media::default();
     let states = run.states(name, variants);
     for mut state in states.filter(|state| (state.word >> 32).is_multiple_of(every)) {
         let disk = &mut state.disk;
         let id = &state.name;
         assert_kept(&mut read_only(&mut *disk), state.expected, id);
         if state.word.is_multiple_of(sample) {
-            assert_eq!(damage(disk), [], "{id}");
+            assert_eq!(damage(disk, &mut seen), [], "{id}");
         }
         if state.word.is_multiple_of(101) {
-            assert_recovers_again(disk, state.expected, id);
+            assert_recovers_again(disk, state.expected, id, &mut seen);
         }
         if state.word.is_multiple_of(40) {
             assert_goes_on(disk, state.expected, id);
@@ -220,6 +226,7 @@ fn cut_run(run: &Run, name: &str, variants: u32, every: u64, sample: u64) {
     let changes = run.changes();
     println!("{name}: {changes} changes, {fscks} volumes for fsck.f2fs");
     assert!(changes > 300 && fscks > 10);
+    seen.assert(&format!("cuts, f2fs {name}"));
 }
 
 #[test]

@@ -131,7 +131,7 @@ proptest! {
 }
 
 /// First and last block of a pack, in bytes.
-fn blocks_of_pack(disk: &mut Ram, pack: u64) -> Vec<u64> {
+pub fn blocks_of_pack(disk: &mut Ram, pack: u64) -> Vec<u64> {
     let start = (1 + pack) * 512 * 4096;
     let mut head = vec![0; 4096];
     disk.read(Lba(start / 512), &mut head).unwrap();
@@ -143,7 +143,7 @@ fn blocks_of_pack(disk: &mut Ram, pack: u64) -> Vec<u64> {
     }
 }
 
-fn seal(disk: &mut Ram, block: u64) {
+pub fn seal(disk: &mut Ram, block: u64) {
     let mut data = vec![0; 4096];
     disk.read(Lba(block / 512), &mut data).unwrap();
     let mut crc = 0xF2F5_2010u32;

@@ -4,6 +4,7 @@ mod bugs;
 mod common;
 mod crash;
 mod crash_stack;
+mod damage;
 mod full;
 mod hostile;
 mod mkfs;

@@ -11,6 +11,7 @@ use nandlab_testkit::cuts::{
     Expectations, Run, Story, assert_kept, assert_went_on, churn, go_on, mixed_with,
 };
 use nandlab_testkit::files::{NOW, bytes, put};
+use nandlab_testkit::media::Media;
 use nandlab_vfs::report::Finding as _;
 use nandlab_vfs::{Fault as _, FileSystem, Ino, Sync, path};
 
@@ -91,17 +92,19 @@ fn assert_fsck_agrees(disk: &mut Ram, id: &str) {
 
 fn cut_everywhere(kib: u64, choices: &Format, variants: u32) {
     let run = record(kib, choices, mixed);
-    cut_run(&run, &format!("{choices:?}"), variants);
+    cut_run(&run, &format!("{kib} KiB, {:?}", choices.bits), variants);
 }
 
-fn cut_run(run: &Run, choices: &str, variants: u32) {
+fn cut_run(run: &Run, name: &str, variants: u32) {
     let mut fscks = 0;
-    for mut state in run.states(choices, variants) {
+    let mut seen = Media::default();
+    for mut state in run.states(name, variants) {
         let CutId { cut, variant } = state.id;
         let disk = &mut state.disk;
         let id = &state.name;
         assert_kept(&mut read_only(disk), state.expected, id);
         let findings = read_only(disk).check().unwrap().findings;
+        seen.note(&findings);
         let is_double = findings
             .iter()
             .any(|finding| matches!(finding, Finding::TwoNames { .. }));
@@ -119,6 +122,7 @@ fn cut_run(run: &Run, choices: &str, variants: u32) {
         "{} changes, {fscks} volumes for fsck.vfat",
         run.changes()
     );
+    seen.assert(&format!("cuts, fat {name}"));
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod bugs;
 mod common;
 mod crash;
 mod crash_stack;
+mod damage;
 mod hostile;
 mod mkfs;
 mod model;

@@ -80,7 +80,11 @@ impl Demand {
 
     /// An entry of the map page has changed.
     pub fn changed(&mut self, index: u32) {
-        let known = core::mem::replace(&mut self.stale[index as usize], true);
+        // A damaged tag may name a page that the disk does not have. The move refuses that page.
+        let Some(stale) = self.stale.get_mut(index as usize) else {
+            return;
+        };
+        let known = core::mem::replace(stale, true);
         if !known && !self.resident.contains(index) {
             self.waiting.push(index);
         }

@@ -18,6 +18,7 @@ use nandlab_ftl::page::PageOptions;
 use nandlab_mtd::Layer;
 use nandlab_nand::{Chip, preset};
 use nandlab_testkit::bugs::assert_row;
+use nandlab_testkit::media::Media;
 use nandlab_workload::pattern::{Amount, Order};
 use nandlab_workload::{Pattern, Spec};
 
@@ -63,8 +64,9 @@ where
     explore(&disk, &workload(&disk), &plan).unwrap()
 }
 
-/// No cut of the run does any harm.
-fn survives<L: Layer<Chip, Device: BlockDevice> + Clone + Sync>(layer: L) {
+/// No cut of the run does any harm, and the states and the times of the recoveries are the kept
+/// ones of this name.
+fn survives<L: Layer<Chip, Device: BlockDevice> + Clone + Sync>(name: &str, layer: L) {
     let ops = workload(&disk(layer.clone()));
     let writes = ops
         .iter()
@@ -79,6 +81,9 @@ fn survives<L: Layer<Chip, Device: BlockDevice> + Clone + Sync>(layer: L) {
         report.chip_ops > 500 && report.second_level_states > 500,
         "{report}"
     );
+    let mut seen = Media::default();
+    seen.note(&report);
+    seen.assert(&format!("explored, {name}"));
 }
 
 /// A log-block layer that programs pages in any order, as the chip permits.
@@ -93,71 +98,86 @@ fn logs(options: LogBlockOptions, log_blocks: u32) -> LogBlockOptions {
 
 #[test]
 fn page_mapping_survives_every_cut() {
-    survives(PageOptions {
-        over_provisioning: 1.0,
-        map_interval: 16,
-        ..PageOptions::default()
-    });
+    survives(
+        "page map",
+        PageOptions {
+            over_provisioning: 1.0,
+            map_interval: 16,
+            ..PageOptions::default()
+        },
+    );
 }
 
 #[test]
 fn bast_survives_every_cut() {
-    survives(logs(LogBlockOptions::bast(), 4));
+    survives("BAST", logs(LogBlockOptions::bast(), 4));
 }
 
 #[test]
 fn bast_with_eager_merges_and_no_writes_in_place_survives_every_cut() {
-    survives(LogBlockOptions {
-        scheme: Scheme::Bast {
-            victim: LogVictim::Fifo,
+    survives(
+        "BAST, eager",
+        LogBlockOptions {
+            scheme: Scheme::Bast {
+                victim: LogVictim::Fifo,
+            },
+            eager: true,
+            first_write: FirstWrite::Logged,
+            ..logs(LogBlockOptions::bast(), 3)
         },
-        eager: true,
-        first_write: FirstWrite::Logged,
-        ..logs(LogBlockOptions::bast(), 3)
-    });
+    );
 }
 
 #[test]
 fn sast_survives_every_cut() {
-    survives(logs(LogBlockOptions::sast(4, 2), 6));
+    survives("SAST", logs(LogBlockOptions::sast(4, 2), 6));
 }
 
 #[test]
 fn fast_survives_every_cut() {
-    survives(logs(LogBlockOptions::fast(), 5));
+    survives("FAST", logs(LogBlockOptions::fast(), 5));
 }
 
 #[test]
 fn fast_with_its_other_choices_survives_every_cut() {
-    survives(LogBlockOptions {
-        scheme: Scheme::Fast {
-            mismatch: Mismatch::Random,
-            pending: Pending::default(),
-            owner: OwnerMerge::Full,
+    survives(
+        "FAST, other choices",
+        LogBlockOptions {
+            scheme: Scheme::Fast {
+                mismatch: Mismatch::Random,
+                pending: Pending::default(),
+                owner: OwnerMerge::Full,
+            },
+            skip_stale: false,
+            ..logs(LogBlockOptions::fast(), 4)
         },
-        skip_stale: false,
-        ..logs(LogBlockOptions::fast(), 4)
-    });
+    );
 }
 
 #[test]
 fn nftl_survives_every_cut() {
-    survives(NftlOptions {
-        spare_units: 6,
-        ..NftlOptions::default()
-    });
+    survives(
+        "NFTL",
+        NftlOptions {
+            spare_units: 6,
+            ..NftlOptions::default()
+        },
+    );
 }
 
 #[test]
 fn nftl_with_its_other_choices_survives_every_cut() {
-    survives(NftlOptions {
-        spare_units: 4,
-        victim: ChainVictim::MinCopy,
-        allocation: Allocation::LeastWorn,
-        verify_free: false,
-        wear_threshold: 3,
-        ..NftlOptions::default()
-    });
+    survives(
+        "NFTL, other choices",
+        NftlOptions {
+            spare_units: 4,
+            victim: ChainVictim::MinCopy,
+            allocation: Allocation::LeastWorn,
+            verify_free: false,
+            wear_threshold: 3,
+            ..NftlOptions::default()
+        },
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod common;
 mod crash;
 mod crash_schemes;
+mod damage;
 mod errors;
 mod lives;
 mod log_block_counts;

@@ -6,6 +6,7 @@ use crate::common::{NOW, bytes, chip, read_only, text};
 use nandlab_jffs2::{Compression, Jffs2, Options};
 use nandlab_nand::{Chip, CrashStates, LoggedOp};
 use nandlab_sim::{Nanos, mix};
+use nandlab_testkit::media::Media;
 use nandlab_vfs::{
     Caller, FileSystem, FileType, Ino, MemFs, NewNode, Rename, SetAttr, SetXattr, Sync, tree,
 };
@@ -270,8 +271,8 @@ fn run(seed: u64, options: Options, calls: u64) -> Run {
     Run { base, log, steps }
 }
 
-/// Looks at every state of a run; gives how many there were.
-fn explore(seed: u64, options: Options, calls: u64) -> u32 {
+/// Looks at every state of a run; gives how many there were, and a digest of what the mounts did.
+fn explore(seed: u64, options: Options, calls: u64) -> (u32, Media) {
     let run = run(seed, options, calls);
     let mut times: Vec<Nanos> = run
         .log
@@ -288,25 +289,34 @@ fn explore(seed: u64, options: Options, calls: u64) -> u32 {
     assert!(erases > 10, "{erases} erases: nothing was collected");
     let mut states = CrashStates::new(run.base, &run.log);
     let mut count = 0;
+    let mut mounts = Media::default();
     for t in times {
         for round in 0..2 {
             let word = mix(mix(seed, t), round);
             let what = format!("{options:?} seed {seed}, cut at {t}, word {word}");
-            look(
+            mounts.add(look(
                 states.at(t, word).unwrap(),
                 &run.steps,
                 t,
                 options,
                 word,
                 &what,
-            );
+            ));
             count += 1;
         }
     }
-    count
+    (count, mounts)
 }
 
-fn look(mut chip: Chip, steps: &[Step], t: Nanos, options: Options, word: u64, what: &str) {
+/// Returns a digest of what the mount found, and of the operations that it took.
+fn look(
+    mut chip: Chip,
+    steps: &[Step],
+    t: Nanos,
+    options: Options,
+    word: u64,
+    what: &str,
+) -> Media {
     if word.is_multiple_of(4) {
         // Cut off again while the first mount after the cut writes.
         let mut fs = Jffs2::mount(chip, options).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -314,6 +324,10 @@ fn look(mut chip: Chip, steps: &[Step], t: Nanos, options: Options, word: u64, w
         chip = fs.into_mtd().fork().unwrap();
     }
     let mut fs = Jffs2::mount(chip, options).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let mut mount = Media::default();
+    let chip = fs.mtd_mut();
+    mount.note(&(chip.counts(), chip.clock().now()));
+    mount.note(&fs.statfs());
     if let Err(error) = tree::snapshot(&mut fs) {
         panic!("{what}: {error} ({:?})", fs.fault());
     }
@@ -350,6 +364,7 @@ fn look(mut chip: Chip, steps: &[Step], t: Nanos, options: Options, word: u64, w
     if word % 8 < 2 {
         go_on(fs, found, options, what);
     }
+    mount
 }
 
 fn difference(expected: &Tree, found: &Tree) -> Vec<String> {
@@ -434,11 +449,15 @@ fn every_cut_is_survived() {
             ..base
         },
     ];
-    let states: u32 = (1..)
-        .zip(sets)
-        .map(|(seed, options)| explore(seed, options, 600))
-        .sum();
+    let mut states = 0;
+    let mut mounts = Media::default();
+    for (seed, options) in (1..).zip(sets) {
+        let (count, seen) = explore(seed, options, 600);
+        states += count;
+        mounts.add(seen);
+    }
     println!("{states} states");
+    mounts.assert("cuts, jffs2");
     assert!(states > 2000, "{states}");
     drop(read_only(chip(8, 8)));
 }

@@ -80,10 +80,10 @@ fn survive<M: Mtd>(mut mtd: M, options: Options) -> Option<Vec<Finding>> {
     )
     .ok()?;
     let findings = fs.check().ok().map(|report| report.findings);
-    exercise(&mut fs, &mut 60, Ino::ROOT, 0);
+    exercise(&mut fs, 60);
     drop(fs);
     let mut fs = Jffs2::mount(&mut mtd, options).ok()?;
-    exercise(&mut fs, &mut 100, Ino::ROOT, 0);
+    exercise(&mut fs, 100);
     for _ in 0..300 {
         _ = FileSystem::work(&mut fs, NOW);
     }

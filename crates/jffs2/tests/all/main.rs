@@ -4,6 +4,7 @@ mod bugs;
 mod common;
 mod crash;
 mod crash_flash;
+mod damage;
 mod failing;
 mod guest;
 mod hostile;

@@ -7,6 +7,7 @@ use crate::lives::{Model, Op, device};
 use nandlab_nand::{Chip, CrashStates, LoggedOp, Reliability};
 use nandlab_sim::{Nanos, rng};
 use nandlab_testkit::bugs::{NOT_SHRUNK, assert_row};
+use nandlab_testkit::media::Media;
 use nandlab_ubi::{Commit, LogOptions, Memory, Options, SeededBug, Ubi};
 use rand::Rng as _;
 use std::cell::Cell;
@@ -191,14 +192,22 @@ const LARGE: Size = Size {
     others: 270,
 };
 
-fn explore(seed: u64, size: Size, options: Options, name: &str) -> u32 {
+fn explore(seed: u64, size: Size, options: Options, name: &str) -> (u32, Media) {
     let count = Cell::new(0);
-    explore_counted(seed, size, options, name, &count);
-    count.get()
+    let seen = explore_counted(seed, size, options, name, &count);
+    (count.get(), seen)
 }
 
-/// The same, where a count outlives a panic.
-fn explore_counted(seed: u64, size: Size, options: Options, name: &str, count: &Cell<u32>) {
+/// The same, where a count outlives a panic. Returns a digest of what each attach found, and of the
+/// operations that it took.
+fn explore_counted(
+    seed: u64,
+    size: Size,
+    options: Options,
+    name: &str,
+    count: &Cell<u32>,
+) -> Media {
+    let mut seen = Media::default();
     let (base, start, calls, log) = run(seed, size, options, 50);
     let mut times: Vec<Nanos> = log
         .iter()
@@ -220,6 +229,11 @@ fn explore_counted(seed: u64, size: Size, options: Options, name: &str, count: &
             chip = cut_attach(chip, options, word);
         }
         let mut ubi = Ubi::attach(chip, options).unwrap_or_else(|error| panic!("{id}: {error}"));
+        seen.note(&(
+            ubi.info(),
+            ubi.medium().counts(),
+            ubi.medium().clock().now(),
+        ));
         let mut model = model_at(&start, &calls, &log, t);
         assert!(model.check_all(&mut ubi, &id));
         if word % 16 < 2 {
@@ -233,6 +247,7 @@ fn explore_counted(seed: u64, size: Size, options: Options, name: &str, count: &
             }
         }
     }
+    seen
 }
 
 /// The chip after a cut somewhere in an attach and the detach that follows, which finishes what was
@@ -254,11 +269,24 @@ fn cut_attach(mut chip: Chip, options: Options, word: u64) -> Chip {
         .unwrap()
 }
 
+/// Looks at every state of the runs of so many seeds; returns how many there were.
+fn explore_seeds(seeds: u64, size: Size, options: Options, name: &str) -> u32 {
+    let mut states = 0;
+    let mut all = Media::default();
+    for seed in 0..seeds {
+        let (count, seen) = explore(seed, size, options, name);
+        states += count;
+        all.add(seen);
+    }
+    all.assert(&format!("cuts, ubi of {} blocks, {name}", size.blocks));
+    states
+}
+
 #[test]
 fn every_cut_is_survived() {
     let mut states = 0;
     for (name, options) in memories() {
-        let here: u32 = (0..6).map(|seed| explore(seed, SMALL, options, name)).sum();
+        let here = explore_seeds(6, SMALL, options, name);
         eprintln!("{name}: {here} states");
         states += here;
     }
@@ -272,9 +300,7 @@ fn every_cut_is_survived_where_most_of_the_tables_sleep() {
         .into_iter()
         .filter(|(_, options)| incremental(options))
     {
-        states += (0..3)
-            .map(|seed| explore(seed, LARGE, options, name))
-            .sum::<u32>();
+        states += explore_seeds(3, LARGE, options, name);
     }
     assert!(states > 5_000, "{states}");
 }

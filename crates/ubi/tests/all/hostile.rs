@@ -53,30 +53,42 @@ fn medium(options: Options) -> Vec<u8> {
     ubi.detach().unwrap().into_backing()
 }
 
-/// Whatever was attached can be read, and written until it says that it cannot.
-fn use_it(mut ubi: Ubi<Image<Vec<u8>>>, options: Options) {
+/// Reads the whole device, and writes it until it says that it cannot. Returns a digest of all
+/// answers.
+fn use_it(mut ubi: Ubi<Image<Vec<u8>>>, options: Options) -> Media {
+    let mut seen = Media::default();
+    seen.note(&ubi.info());
     for volume in ubi.volumes() {
+        seen.note(&volume);
         let mut buf = vec![0; volume.leb_bytes as usize];
         for lnum in 0..volume.record.reserved.min(100) {
-            let _ = ubi.read(volume.id, lnum, 0, &mut buf);
+            seen.note(&ubi.read(volume.id, lnum, 0, &mut buf));
+            seen = seen.bytes(&buf);
         }
-        let _ = ubi.check_volume(volume.id);
-        let _ = ubi.change(volume.id, 0, &[1; 1024]);
-        let _ = ubi.resize_volume(volume.id, 2);
+        seen.note(&ubi.check_volume(volume.id));
+        seen.note(&ubi.change(volume.id, 0, &[1; 1024]));
+        seen.note(&ubi.resize_volume(volume.id, 2));
     }
-    let _ = ubi.create_volume(&VolumeSpec {
+    seen.note(&ubi.create_volume(&VolumeSpec {
         name: "new".into(),
         lebs: 1,
         ..VolumeSpec::default()
-    });
+    }));
     for _ in 0..300 {
-        if !matches!(ubi.work(), Ok(true)) {
+        let done = ubi.work();
+        seen.note(&done);
+        if !matches!(done, Ok(true)) {
             break;
         }
     }
-    if let Ok(image) = ubi.detach() {
-        let _ = attach(image.into_backing(), options);
+    match ubi.detach() {
+        Ok(image) => {
+            let again = attach(image.into_backing(), options);
+            seen.note(&again.map(|ubi| ubi.info()));
+        }
+        Err(error) => seen.note(&error.to_string()),
     }
+    seen
 }
 
 fn put_random(bytes: &mut [u8], random: &mut Rng) {
@@ -184,6 +196,7 @@ fn every_forgery_ends_in_a_device_or_an_error() {
         let mut random = rng(1, name);
         let mut attached = 0;
         let mut refused = 0;
+        let mut seen = Media::default();
         for _ in 0..3000 {
             let mut forged = medium.clone();
             for _ in 0..random.random_range(1..4) {
@@ -198,9 +211,12 @@ fn every_forgery_ends_in_a_device_or_an_error() {
             match attach(forged, options) {
                 Ok(ubi) => {
                     attached += 1;
-                    use_it(ubi, options);
+                    seen.add(use_it(ubi, options));
                 }
-                Err(_) => refused += 1,
+                Err(error) => {
+                    refused += 1;
+                    seen.note(&error.to_string());
+                }
             }
         }
         eprintln!("{name}: {attached} attached, {refused} refused");
@@ -208,6 +224,7 @@ fn every_forgery_ends_in_a_device_or_an_error() {
             attached > 300 && refused > 0,
             "{name}: {attached} {refused}"
         );
+        seen.assert(&format!("damage, ubi {name}"));
     }
 }
 

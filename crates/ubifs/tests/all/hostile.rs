@@ -103,7 +103,7 @@ fn a_damaged_entry_does_not_hide_the_names_beside_it() {
 }
 
 /// Replaces bytes and repairs the checksum of the node that they lie in.
-fn forge(bytes: &mut [u8], at: usize, value: &[u8]) {
+pub fn forge(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
     let magic = 0x0610_1831u32.to_le_bytes();
     let mut start = at / 8 * 8;

@@ -2,6 +2,7 @@
 
 mod chips;
 mod cuts;
+mod damage;
 mod engine;
 mod hostile;
 mod made;

@@ -94,6 +94,8 @@ where
             .unwrap();
         outcome.cuts += 1;
         device = attach(chip);
+        let chip = device.medium();
+        outcome.media.note(&(chip.counts(), chip.clock().now()));
         model.check_all(&mut device, &format!("cut {} of seed {seed}", outcome.cuts));
     }
     outcome.failures = device.medium().counts().failures;

@@ -11,6 +11,7 @@ use crate::made::made;
 use medium::{Log, Medium, Op};
 use nandlab_sim::mix;
 use nandlab_testkit::bugs::{NOT_SHRUNK, assert_row};
+use nandlab_testkit::media::Media;
 use nandlab_ubifs::{Counts, Format, SeededBug, Ubifs, format};
 use nandlab_vfs::model::{Model, Rules};
 use nandlab_vfs::tree::{self, Tree};
@@ -44,6 +45,13 @@ struct Step {
     is_durable: bool,
 }
 
+/// States, and a digest of the finds and works of their mounts.
+#[derive(Default)]
+struct Seen {
+    states: u64,
+    media: Media,
+}
+
 /// A run, and what it did.
 struct Run {
     base: Medium,
@@ -51,6 +59,8 @@ struct Run {
     steps: Vec<Step>,
     counts: Counts,
     states: u64,
+    /// The finds and works of each mount.
+    seen: Media,
 }
 
 impl Case {
@@ -103,6 +113,7 @@ impl Case {
             steps: Vec::new(),
             counts: Counts::default(),
             states: 0,
+            seen: Media::default(),
         };
         let mut medium = base;
         run.note(&mut model, 0, true);
@@ -139,9 +150,10 @@ impl Case {
                 let mut cut = medium.clone();
                 cut.cut(Some(op), word);
                 let allowed = run.allowed(at);
-                let mut states = 0;
-                let outcome = self.judge(&cut, &allowed, word, self.levels, &mut states);
-                run.states += states;
+                let mut seen = Seen::default();
+                let outcome = self.judge(&cut, &allowed, word, self.levels, &mut seen);
+                run.states += seen.states;
+                run.seen.add(seen.media);
                 outcome.map_err(|why| format!("seed {} change {at}: {why}", self.seed))?;
             }
             medium.apply(op);
@@ -155,8 +167,8 @@ impl Case {
         run.ops[..at].iter().for_each(|op| medium.apply(op));
         medium.cut(Some(&run.ops[at]), mix(self.seed, word));
         let allowed = run.allowed(at);
-        let mut states = 0;
-        self.judge(&medium, &allowed, word, self.levels, &mut states)
+        let mut seen = Seen::default();
+        self.judge(&medium, &allowed, word, self.levels, &mut seen)
     }
 
     /// Mounts what a cut has left, and compares; then cuts the mount itself.
@@ -166,10 +178,12 @@ impl Case {
         allowed: &[&Tree],
         word: u64,
         levels: u32,
-        states: &mut u64,
+        seen: &mut Seen,
     ) -> Result<(), String> {
-        *states += 1;
+        seen.states += 1;
         let (mut fs, ops) = self.mount(medium)?;
+        seen.media.note(&(fs.journal(), fs.counts()));
+        seen.media.note(&fs.statfs());
         self.look(&mut fs, allowed)?;
         let ops = ops.lock().unwrap().clone();
         if levels > 0 && !ops.is_empty() {
@@ -178,7 +192,7 @@ impl Case {
             let mut again = medium.clone();
             ops[..at].iter().for_each(|op| again.apply(op));
             again.cut(Some(&ops[at]), mix(word, 1));
-            let outcome = self.judge(&again, allowed, word, levels - 1, states);
+            let outcome = self.judge(&again, allowed, word, levels - 1, seen);
             outcome.map_err(|why| format!("recovery cut at {at}: {why}"))?;
         }
         self.go_on(fs, word)
@@ -278,6 +292,7 @@ fn every_cut_leaves_a_tree_that_was_there_and_a_volume_that_goes_on() {
     let every = number(EVERY, 9) as usize;
     let mut counts = Counts::default();
     let mut states = 0;
+    let mut seen = Media::default();
     for seed in 1..=number(RUNS, 5) {
         let case = Case {
             every,
@@ -293,6 +308,13 @@ fn every_cut_leaves_a_tree_that_was_there_and_a_volume_that_goes_on() {
         );
         counts = sum(counts, run.counts);
         states += run.states;
+        seen.add(run.seen);
+    }
+    if [EVERY, RUNS]
+        .iter()
+        .all(|name| std::env::var_os(name).is_none())
+    {
+        seen.assert("cuts, ubifs");
     }
     // The mechanisms were at work.
     assert!(states > 500, "{states}");
@@ -348,6 +370,7 @@ fn a_volume_of_mkfs_ubifs_for_a_programmer_is_written_after_every_cut() {
         steps: vec![there],
         counts: Counts::default(),
         states: 0,
+        seen: Media::default(),
     };
     case.explore(&mut run).unwrap_or_else(|why| panic!("{why}"));
     assert!(run.states > 50, "{}", run.states);
