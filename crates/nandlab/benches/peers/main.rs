@@ -5,8 +5,8 @@
 //! wall are the best of some rounds, and count as far as nothing else runs; processor seconds are
 //! those of the same round, of all threads and children; memory is the largest that one process
 //! held. Needs mtd-utils, f2fs-tools, e2fsprogs, dosfstools, mtools, time, and python3 with venv
-//! and pip for jefferson, which it installs below the target directory. Words choose formats:
-//! jffs2, f2fs, ext3, fat. `$DUMP_F2FS` names a dump.f2fs that takes trees out, as its source does
+//! and pip for jefferson and ubi_reader, which it installs below the target directory. Words choose
+//! formats: jffs2, ubifs, f2fs, ext3, ext4, fat. `$DUMP_F2FS` names a dump.f2fs that takes trees out, as its source does
 //! since the release of 1.16.0; an older one takes single files only.
 
 mod measure;
@@ -23,7 +23,9 @@ const SLOW: u32 = 3;
 const QUICK: u32 = 9;
 /// What all promise of memory: so much, and a hundredth of the image.
 const MEMORY: (f64, f64) = (100.0, 0.01);
-const JEFFERSON: &str = "jefferson==0.4.8";
+/// Programs in Python, with the package of each.
+const JEFFERSON: [&str; 2] = ["jefferson", "jefferson==0.4.8"];
+const UBI_READER: [&str; 2] = ["ubireader_extract_files", "ubi_reader==0.8.10"];
 
 fn main() {
     let chosen: Vec<String> = std::env::args()
@@ -49,8 +51,10 @@ fn main() {
     );
     for (name, run) in [
         ("jffs2", jffs2 as fn(&Bench)),
+        ("ubifs", ubifs),
         ("f2fs", f2fs),
-        ("ext3", ext3),
+        ("ext3", |bench| ext(bench, "ext3")),
+        ("ext4", |bench| ext(bench, "ext4")),
         ("fat", fat),
     ] {
         if chosen.is_empty() || chosen.iter().any(|word| word == name) {
@@ -210,10 +214,33 @@ fn jffs2(bench: &Bench) {
             },
         );
     }
-    let jefferson = jefferson();
+    let jefferson = from_pip(JEFFERSON);
     // It has to be shown the image whose time is quoted: its own matters little.
     bench.extract("JFFS2, zlib", "jefferson", 1, "ours", &|image, to| {
         words([&jefferson, &image, &"-d", &to])
+    });
+}
+
+fn ubifs(bench: &Bench) {
+    for (name, rounds) in [("none", QUICK), ("lzo", SLOW), ("zlib", SLOW)] {
+        let options = ["--format", "ubifs", "--compressor", name];
+        bench.create(
+            &format!("UBIFS, {name}"),
+            "mkfs.ubifs",
+            rounds,
+            &options,
+            &|image| {
+                let mut command = words([&"mkfs.ubifs", &"-x", &name, &"-r", &bench.source()]);
+                let shape = ["-m", "2048", "-e", "126976", "-c", "4000", "-o"];
+                command.extend(shape.map(String::from));
+                command.extend(words([&image]));
+                command
+            },
+        );
+    }
+    let reader = from_pip(UBI_READER);
+    bench.extract("UBIFS, zlib", "ubi_reader", 1, "ours", &|image, to| {
+        words([&reader, &"-o", &to, &image])
     });
 }
 
@@ -258,18 +285,18 @@ fn takes_trees(dump: &str) -> bool {
         .any(|text| String::from_utf8_lossy(text).contains("-r dump"))
 }
 
-fn ext3(bench: &Bench) {
+fn ext(bench: &Bench, format: &str) {
     bench.create(
-        "ext3",
+        format,
         "mke2fs -d",
         QUICK,
-        &["--format", "ext3", "--block-size", "4096"],
+        &["--format", format, "--block-size", "4096"],
         &|image| {
             words([
                 &"mke2fs",
                 &"-q",
                 &"-t",
-                &"ext3",
+                &format,
                 &"-b",
                 &"4096",
                 &"-N",
@@ -281,7 +308,7 @@ fn ext3(bench: &Bench) {
             ])
         },
     );
-    bench.extract("ext3", "debugfs rdump", QUICK, "theirs", &|image, to| {
+    bench.extract(format, "debugfs rdump", QUICK, "theirs", &|image, to| {
         script(&format!(
             "mkdir {0} && debugfs -R 'rdump / {0}' {1}",
             to.display(),
@@ -315,10 +342,10 @@ fn fat(bench: &Bench) {
     });
 }
 
-/// Installs it once, in a directory of its own.
-fn jefferson() -> PathBuf {
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("jefferson");
-    let program = place.join("bin/jefferson");
+/// Installs a program once, in a directory of its own.
+fn from_pip([program, package]: [&str; 2]) -> PathBuf {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(program);
+    let program = place.join("bin").join(program);
     if !program.exists() {
         let succeed = |command: &mut Command| {
             let status = command
@@ -327,7 +354,7 @@ fn jefferson() -> PathBuf {
             assert!(status.success(), "{status}");
         };
         succeed(Command::new("python3").args(["-m", "venv"]).arg(&place));
-        succeed(Command::new(place.join("bin/pip")).args(["install", "--quiet", JEFFERSON]));
+        succeed(Command::new(place.join("bin/pip")).args(["install", "--quiet", package]));
     }
     program
 }
