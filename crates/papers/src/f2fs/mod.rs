@@ -11,6 +11,7 @@
 //! | [`idle`] | cleaning in gaps |
 //! | [`cleaning`] | valid blocks by segment under three policies |
 //! | [`tree`] | what an update takes along |
+//! | `requests` | only in tests: requests of ext4 beside those of ours |
 //! | [`runs`] | all of it |
 
 mod cells;
@@ -20,6 +21,8 @@ mod devices;
 mod disk;
 mod figures;
 mod idle;
+#[cfg(test)]
+mod requests;
 mod rival;
 mod runs;
 mod streams;
