@@ -21,7 +21,13 @@ pub mod ext;
 pub mod f2fs;
 #[cfg(feature = "fat")]
 pub mod fat;
-#[cfg(any(feature = "ext", feature = "f2fs", feature = "fat", feature = "jffs2"))]
+#[cfg(any(
+    feature = "ext",
+    feature = "f2fs",
+    feature = "fat",
+    feature = "jffs2",
+    feature = "ubifs"
+))]
 mod files;
 mod heap;
 #[cfg(feature = "image")]
@@ -30,3 +36,5 @@ pub mod image;
 pub mod jffs2;
 #[cfg(feature = "ubi")]
 pub mod ubi;
+#[cfg(feature = "ubifs")]
+pub mod ubifs;

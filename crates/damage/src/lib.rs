@@ -9,7 +9,7 @@
 //! the comparison.
 //!
 //! *Map.* [`edit`] the language; [`plant`] the files of good media; [`disk`] edits of disks, for
-//! [`ext`], [`fat`] and [`f2fs`]; [`jffs2`] and [`ubi`], edits of flash; [`strike`], damage that
+//! [`ext`], [`fat`] and [`f2fs`]; [`jffs2`], [`ubi`] and [`ubifs`], edits of flash; [`strike`], damage that
 //! knows no structure.
 
 #![forbid(unsafe_code)]
@@ -29,3 +29,5 @@ pub mod plant;
 pub mod strike;
 #[cfg(feature = "ubi")]
 pub mod ubi;
+#[cfg(feature = "ubifs")]
+pub mod ubifs;

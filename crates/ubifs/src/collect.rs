@@ -33,9 +33,26 @@ impl<L: Lebs> Ubifs<L> {
         if self.must_commit() {
             self.commit()?;
         }
-        let Some((victim, _)) = self.victim() else {
+        let Some((victim, props)) = self.victim() else {
             return Ok(false);
         };
+        // A block without nodes in use may be one that a power cut brought back in part.
+        if props.used(self.media.geometry().leb) > 0 {
+            self.move_all(victim)?;
+        }
+        self.count_obsolete();
+        if !self.media.has_bug(SeededBug::CollectUnflushed) {
+            self.flush_all()?;
+        }
+        self.media.unmap(victim)?;
+        self.writer.blocks.emptied(victim);
+        self.keep_one()?;
+        self.writer.counts.collected += 1;
+        Ok(true)
+    }
+
+    /// Moves all nodes in use out of a block.
+    fn move_all(&mut self, victim: u32) -> Result<()> {
         let here = self.media.geometry();
         let bytes = self.media.leb(victim)?;
         let scanned = scan::clean(&bytes, victim, 0, &here)?;
@@ -47,15 +64,7 @@ impl<L: Lebs> Ubifs<L> {
                 self.writer.counts.moved += 1;
             }
         }
-        self.count_obsolete();
-        if !self.media.has_bug(SeededBug::CollectUnflushed) {
-            self.flush_all()?;
-        }
-        self.media.unmap(victim)?;
-        self.writer.blocks.emptied(victim);
-        self.keep_one()?;
-        self.writer.counts.collected += 1;
-        Ok(true)
+        Ok(())
     }
 
     /// The block that gives the most room.
@@ -96,5 +105,51 @@ impl<L: Lebs> Ubifs<L> {
         let at = self.push(Head::Moved, node).ok_or(Errno::NoSpace)?;
         self.write_whole(Head::Moved)?;
         Ok(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Bare, Format, Ubifs, format};
+    use alloc::vec;
+    use nandlab_vfs::{Caller, FileSystem as _, Ino, NewNode, Time};
+
+    const LEB: u32 = 15_872;
+
+    /// A power cut may bring an unmapped block back in part, while the properties still count its
+    /// nodes as dirty.
+    #[test]
+    fn a_block_without_nodes_in_use_is_emptied_whatever_it_holds() {
+        let choices = Format {
+            page: Some(512),
+            ..Format::default()
+        };
+        let bytes = vec![0xFF; LEB as usize * 100];
+        let lebs = format(Bare::with(bytes, LEB, 100), &choices).unwrap();
+        let mut fs = Ubifs::mount_writable(lebs).unwrap();
+        let now = Time::new(1);
+        let made = fs.create(Ino::ROOT, b"a", NewNode::File, 0o644, Caller::root(now));
+        let ino = made.unwrap().ino;
+        for round in 0..40 {
+            let bytes = nandlab_testkit::files::bytes(round, 4096);
+            fs.write(ino, 0, &bytes, now).unwrap();
+        }
+        fs.sync().unwrap();
+        for round in 0..40 {
+            let bytes = nandlab_testkit::files::bytes(round, 4096);
+            fs.write(ino, 0, &bytes, now).unwrap();
+        }
+        fs.flush_all().unwrap();
+        fs.count_obsolete();
+        let unused = fs.writer.blocks.reclaimable(false);
+        assert!(!unused.is_empty());
+        for lnum in unused {
+            let mut bytes = fs.media.leb(lnum).unwrap();
+            bytes.iter_mut().step_by(9).for_each(|byte| *byte ^= 0x3C);
+            fs.media.change(lnum, &bytes).unwrap();
+        }
+        while fs.make_room().unwrap() {}
+        assert!(fs.counts().collected > 0);
+        assert_eq!(fs.check().findings, []);
     }
 }

@@ -5,17 +5,14 @@
 //! are written the last commit and its journal count. What only older commits use is given up
 //! afterwards.
 
-use crate::blocks::Blocks;
 use crate::bug::SeededBug;
-use crate::error::{Result, UbifsError};
+use crate::error::Result;
 use crate::format::draft::{append, pad};
-use crate::format::{
-    Branch, DIRTY, Draft, Group, Master, NO_ORPHANS, Place, Ref, align8, commit_start, index_bytes,
-};
+use crate::format::{DIRTY, Group, Master, NO_ORPHANS, Ref, align8, commit_start, index_bytes};
+use crate::index_out::IndexOut;
 use crate::lebs::Lebs;
 use crate::log;
 use crate::mount::Ubifs;
-use crate::node::Media;
 use alloc::vec::Vec;
 
 impl<L: Lebs> Ubifs<L> {
@@ -173,20 +170,20 @@ impl<L: Lebs> Ubifs<L> {
         let here = self.media.geometry();
         let mut tree = core::mem::take(&mut self.index.tree);
         let index = &self.index;
-        let mut out = IndexOut {
-            media: &mut self.media,
-            blocks: &mut self.writer.blocks,
-            sqnum: self.writer.sqnum,
-            head: self.master.index_head,
-            bytes: Vec::new(),
-            written: 0,
-        };
+        let mut out = IndexOut::new(
+            &mut self.media,
+            &mut self.writer.blocks,
+            self.writer.sqnum,
+            self.master.index_head,
+            tree.kept(),
+        );
         let leaves = |from, to| index.between(from, to);
         let root = tree.write(here.fanout, &leaves, &mut |node| out.place(node))?;
-        out.close()?;
-        self.writer.sqnum = out.sqnum;
-        self.master.index_head = out.head;
-        self.master.index_bytes += out.written;
+        let done = out.finish()?;
+        self.writer.sqnum = done.sqnum;
+        self.writer.counts.gaps_filled += done.gaps_filled;
+        self.master.index_head = done.head;
+        self.master.index_bytes += done.written;
         for old in tree.take_obsolete() {
             self.master.index_bytes -= u64::from(align8(old.len));
             self.writer.blocks.obsolete(old);
@@ -283,55 +280,3 @@ impl<L: Lebs> Ubifs<L> {
 
 /// Bytes of the index for each leaf at most, those of the levels above included.
 const BRANCH_BYTES_MAX: u64 = 48;
-
-/// Writes index nodes behind one another.
-struct IndexOut<'a, L> {
-    media: &'a mut Media<L>,
-    blocks: &'a mut Blocks,
-    sqnum: u64,
-    head: Place,
-    bytes: Vec<u8>,
-    /// Bytes of index nodes written so far.
-    written: u64,
-}
-
-impl<L: Lebs> IndexOut<'_, L> {
-    fn place(&mut self, node: Draft) -> Result<Branch> {
-        let leb = self.media.geometry().leb;
-        let bytes = align8(node.len());
-        let end = self.head.1 + self.bytes.len() as u32;
-        if end + bytes > leb {
-            self.close()?;
-            let lnum = self.blocks.empty().ok_or(UbifsError::Full)?;
-            self.media.renew(lnum)?;
-            self.head = (lnum, 0);
-        }
-        let place = Branch {
-            lnum: self.head.0,
-            offs: self.head.1 + self.bytes.len() as u32,
-            len: node.len(),
-        };
-        self.sqnum += 1;
-        append(&mut self.bytes, &node.seal(self.sqnum, Group::None));
-        self.written += u64::from(bytes);
-        // So that it is not given out again.
-        let end = self.head.1 + self.bytes.len() as u32;
-        self.blocks.index_written(place.lnum, end, 0);
-        Ok(place)
-    }
-
-    fn close(&mut self) -> Result<()> {
-        if self.bytes.is_empty() {
-            return Ok(());
-        }
-        let end = self.bytes.len() as u32;
-        pad(&mut self.bytes, self.media.geometry().min_io);
-        let padded = self.bytes.len() as u32;
-        let (lnum, offs) = self.head;
-        self.media.write(lnum, offs, &self.bytes)?;
-        self.bytes.clear();
-        self.head.1 += padded;
-        self.blocks.index_written(lnum, self.head.1, padded - end);
-        Ok(())
-    }
-}

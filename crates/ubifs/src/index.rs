@@ -83,6 +83,9 @@ struct Task {
     level: Option<u32>,
     from: Key,
     to: Key,
+    /// Where the node begins for its parent. Linux leaves that key as it is when the leaf goes. A
+    /// first child begins where its parent does.
+    start: Option<Key>,
 }
 
 impl Use {
@@ -101,6 +104,7 @@ impl Index {
             level: None,
             from: Key::FIRST,
             to: Key::LAST,
+            start: None,
         });
         while let Some(task) = tasks.pop() {
             let (from, to) = (task.from, task.to);
@@ -160,35 +164,42 @@ impl Index {
         let bytes = u64::from(align8(header.len));
         self.bytes += bytes;
         self.used.entry(lnum).or_default().index += bytes;
+        let start = task.start.or(children.first().map(|(key, _)| *key));
         if level == 0 {
-            self.load_leaves(task.at, &children);
+            self.load_leaves(task.at, start, &children);
             return Ok(());
         }
         self.above.push((level, task.at));
         let ends = children.iter().skip(1).map(|(key, _)| *key);
         let ends: Vec<Key> = ends.chain([task.to]).collect();
         // The last one first: the stack gives the first one back first.
-        for ((from, at), to) in children.into_iter().zip(ends).rev() {
+        for (index, ((from, at), to)) in children.into_iter().zip(ends).enumerate().rev() {
             let level = Some(level - 1);
+            let start = start.filter(|_| index == 0).or(Some(from));
             tasks.push(Task {
                 at,
                 level,
                 from,
                 to,
+                start,
             });
         }
         Ok(())
     }
 
     /// Takes the children of a node of the lowest level, and the nodes above it.
-    fn load_leaves(&mut self, node: Branch, children: &[(Key, Branch)]) {
+    fn load_leaves(&mut self, node: Branch, start: Option<Key>, children: &[(Key, Branch)]) {
         self.above.push((0, node));
-        for (key, at) in children {
-            self.used.entry(at.lnum).or_default().add_leaf(*at);
-            let slot = self.append(*key, *at);
+        if let Some(key) = start {
+            let slot = self.behind_all(key);
             for (level, node) in self.above.drain(..) {
                 self.tree.load(level, slot, node);
             }
+        }
+        for (key, at) in children {
+            self.used.entry(at.lnum).or_default().add_leaf(*at);
+            let slot = self.behind_all(*key);
+            self.map.insert(slot, *at);
         }
     }
 
@@ -221,13 +232,11 @@ impl Index {
         self.map.values().copied()
     }
 
-    /// Adds a node behind those with the same key, as it was read.
-    fn append(&mut self, key: Key, at: Branch) -> Slot {
+    /// The slot behind those with the same key.
+    fn behind_all(&self, key: Key) -> Slot {
         let last = self.nodes_of(key).next_back();
         let ordinal = last.map_or(0, |(slot, _)| slot.ordinal.saturating_add(1));
-        let slot = Slot { key, ordinal };
-        self.map.insert(slot, at);
-        slot
+        Slot { key, ordinal }
     }
 
     /// Adds a node as the one at `position` among those with the same key.
@@ -393,4 +402,88 @@ fn check_children(
         Fault::unless(fits, "the inode of a branch's key", next.inode(), expected)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Draft;
+    use crate::{Bare, Format, Ubifs, format};
+    use nandlab_vfs::{Caller, FileSystem as _, Ino, NewNode, Time};
+
+    const LEB: u32 = 15_872;
+    const NOW: Time = Time::new(7);
+
+    fn volume() -> Bare<Vec<u8>> {
+        let bytes = alloc::vec![0xFF; LEB as usize * 100];
+        let choices = Format {
+            page: Some(512),
+            fanout: 4,
+            ..Format::default()
+        };
+        let lebs = format(Bare::with(bytes, LEB, 100), &choices).unwrap();
+        let mut fs = Ubifs::mount_writable(lebs).unwrap();
+        for number in 0..200 {
+            let name = alloc::format!("{number}");
+            let by = Caller::root(NOW);
+            let made = fs.create(Ino::ROOT, name.as_bytes(), NewNode::File, 0o644, by);
+            let ino = made.unwrap().ino;
+            fs.write(ino, 0, b"contents", NOW).unwrap();
+            fs.forget(ino, 1);
+        }
+        fs.unmount().unwrap();
+        fs.into_lebs()
+    }
+
+    fn node_at(media: &[u8], at: Branch) -> &[u8] {
+        let offs = at.lnum as usize * LEB as usize + at.offs as usize;
+        &media[offs..offs + at.len as usize]
+    }
+
+    /// Changes the key of a branch.
+    fn set_key(media: &mut [u8], at: Branch, number: usize, key: Key) {
+        let mut node = Draft::again(node_at(media, at));
+        node.key(28 + number * 20 + 12, key);
+        let offs = at.lnum as usize * LEB as usize + at.offs as usize;
+        media[offs..offs + at.len as usize].copy_from_slice(&node.summed());
+    }
+
+    /// Below `at`, the first node of level 2 with a later child that begins with an inode: the
+    /// child's number, place and first key.
+    fn boundary(media: &[u8], at: Branch) -> Option<(Branch, usize, Branch, Key)> {
+        let bytes = node_at(media, at);
+        let node = IndexNode::parse(bytes).unwrap();
+        let children = node.children().enumerate();
+        let mut children = children.map(|(number, (key, at))| (number, key.unwrap(), at));
+        if node.level > 2 {
+            return children.find_map(|(_, _, at)| boundary(media, at));
+        }
+        let found = children.find(|(number, key, _)| *number > 0 && key.kind() == KeyKind::Inode);
+        found.map(|(number, key, child)| (at, number, child, key))
+    }
+
+    /// Linux keeps the key of a node's first leaf in its parent when the leaf goes.
+    #[test]
+    fn a_leaf_before_the_first_of_its_node_stays_between_the_keys_of_its_parents() {
+        let fs = Ubifs::mount(volume()).unwrap();
+        let root = fs.master().root;
+        let mut media = fs.into_lebs().into_bytes();
+        let (at, number, child, key) = boundary(&media, root).unwrap();
+        let inode = key.inode() - 1;
+        let lower = Key::new(inode, KeyKind::Data, 5);
+        set_key(&mut media, at, number, lower);
+        set_key(&mut media, child, 0, lower);
+
+        let mut fs = Ubifs::mount_writable(Bare::with(media, LEB, 100)).unwrap();
+        assert_eq!(fs.check().findings, []);
+        let ino = Ino(inode.into());
+        fs.write(ino, 7 * u64::from(BLOCK), b"behind", NOW).unwrap();
+        fs.sync().unwrap();
+        fs.unmount().unwrap();
+        let mut again = Ubifs::mount(fs.into_lebs()).unwrap();
+        assert_eq!(again.check().findings, []);
+        let mut found = [0; 6];
+        again.read(ino, 7 * u64::from(BLOCK), &mut found).unwrap();
+        assert_eq!(&found, b"behind");
+    }
 }

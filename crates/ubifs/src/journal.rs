@@ -25,8 +25,8 @@ pub(crate) enum Head {
     Data,
 }
 
-/// Attempts to make room before a call fails.
-const ROUNDS: u32 = 4;
+/// Attempts to make room before a call fails: Linux's limit of blocks that a collection empties.
+const ROUNDS: u32 = 32;
 
 /// Where the next reference goes, and what the log refers to.
 #[derive(Debug, Default)]

@@ -22,7 +22,7 @@
 //! To write: `make` begins a volume, and `ready` a mount, with `fixup` for volumes from a
 //! programmer; `names`, `contents`, `xattr` and `batch`
 //! turn calls into groups of nodes, for the heads of `journal`; `commit` writes the index of
-//! `tree`, the properties of `blocks` and `lpt_tree`, and the orphans; `collect` makes room.
+//! `tree` through `index_out`, the properties of `blocks` and `lpt_tree`, and the orphans; `collect` makes room.
 //! Of a damaged volume, `survey` finds every node: `salvage` makes an index of them, `guess` a
 //! superblock, and `reconnect` names for inodes without a path. `past` tells of former nodes.
 //!
@@ -52,6 +52,7 @@ mod fixup;
 pub mod format;
 mod guess;
 mod index;
+mod index_out;
 mod inode;
 mod journal;
 mod lebs;

@@ -21,7 +21,12 @@ use crate::lpt_tree::LptTree;
 use crate::mount::{Found, Ubifs};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use nandlab_vfs::Gate;
+use nandlab_vfs::{Errno, Gate};
+
+/// Blocks that a mount collects at most for each spare block that is missing.
+const REGAIN_ROUNDS: u32 = 8;
+/// Spare blocks that calls collect as they go.
+const FEWER: u32 = 4;
 
 impl<L: Lebs> Ubifs<L> {
     /// Mounts a volume that may be written. Its index and its properties must be whole.
@@ -34,6 +39,7 @@ impl<L: Lebs> Ubifs<L> {
     pub fn mount_with_bug(lebs: L, bug: Option<SeededBug>) -> Result<Self> {
         let (mut fs, found) = Self::read(lebs, bug)?;
         fs.make_ready(&found)?;
+        fs.regain()?;
         fs.gate = Gate::new(false);
         Ok(fs)
     }
@@ -70,6 +76,26 @@ impl<L: Lebs> Ubifs<L> {
         self.take_kept()?;
         self.index.take_obsolete();
         self.commit_mount()
+    }
+
+    /// Collects until the index has its spare blocks, if far fewer are there. Linux leaves a full
+    /// volume without them.
+    fn regain(&mut self) -> Result<()> {
+        let spare = self.spare_blocks();
+        if self.writer.blocks.empties() + FEWER > spare {
+            return Ok(());
+        }
+        for _ in 0..REGAIN_ROUNDS * (spare + 1) {
+            if self.writer.blocks.empties() > spare {
+                break;
+            }
+            match self.make_room() {
+                Ok(true) => {}
+                Ok(false) | Err(UbifsError::Call(Errno::NoSpace)) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Writes anew what a cut may have torn. A torn write may read as erased; so it is not enough

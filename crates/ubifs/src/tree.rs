@@ -43,6 +43,11 @@ impl Tree {
         levels.flat_map(|level| level.values().flatten().copied())
     }
 
+    /// The nodes that the last commit has, the marked ones included.
+    pub fn kept(&self) -> Vec<Branch> {
+        self.nodes().chain(self.obsolete.iter().copied()).collect()
+    }
+
     /// Marks the nodes above a slot.
     pub fn touch(&mut self, slot: Slot) {
         if self.levels.is_empty() {

@@ -17,6 +17,8 @@ pub struct Counts {
     pub moved: u64,
     /// Blocks of the index whose nodes were moved, so that the index takes fewer.
     pub index_blocks_moved: u64,
+    /// Blocks of the index with new nodes between old ones, since no block was empty.
+    pub gaps_filled: u64,
     /// Commits that wrote the whole properties tree, so that its old blocks became free.
     pub properties_moved: u64,
     /// Blocks of master nodes that were full and began anew.

@@ -196,6 +196,26 @@ fn a_full_volume_gives_all_its_room_back_again_and_again() {
     }
 }
 
+/// A block gives only as many bytes as are dirty in it: a call collects many of them.
+#[test]
+fn free_bytes_that_lie_scattered_are_found_by_one_call() {
+    let mut fs = Ubifs::mount_writable(made(126_976, 90, &choices(2048))).unwrap();
+    let mut count = 0;
+    while filled(&mut fs, &format!("file {count}"), count, 4096) == 4096 {
+        count += 1;
+    }
+    for number in (0..count).step_by(9) {
+        let name = format!("file {number}");
+        fs.unlink(Ino::ROOT, name.as_bytes(), Time::new(10))
+            .unwrap();
+    }
+    let space = fs.statfs().unwrap();
+    let free = (space.available * u64::from(space.block_bytes)) as usize;
+    assert!(free > 200_000, "{free}");
+    assert_eq!(filled(&mut fs, "one more", 1, free / 2), free / 2);
+    assert_sound(&mut fs, "full again");
+}
+
 #[test]
 fn small_changes_in_many_files_keep_the_index_short() {
     let mut fs = Ubifs::mount_writable(made(15_872, 400, &choices(512))).unwrap();

@@ -272,6 +272,7 @@ fn sum(one: Counts, other: Counts) -> Counts {
         collected: one.collected + other.collected,
         moved: one.moved + other.moved,
         index_blocks_moved: one.index_blocks_moved + other.index_blocks_moved,
+        gaps_filled: one.gaps_filled + other.gaps_filled,
         properties_moved: one.properties_moved + other.properties_moved,
         masters_renewed: one.masters_renewed + other.masters_renewed,
         orphan_lists: one.orphan_lists + other.orphan_lists,

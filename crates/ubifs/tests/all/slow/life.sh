@@ -6,9 +6,9 @@ chip() {
     mp nandsim "$@"
 }
 
-# attached: UBI on the chip, without work in the background.
+# attached PARAMETER...: UBI on the chip, without work in the background.
 attached() {
-    /usr/sbin/ubiattach -d 0 -m 0 >/dev/null && echo 1 >/sys/kernel/debug/ubi/ubi0/tst_disable_bgt
+    /usr/sbin/ubiattach -d 0 -m 0 "$@" >/dev/null && echo 1 >/sys/kernel/debug/ubi/ubi0/tst_disable_bgt
 }
 
 detached() {

@@ -1,26 +1,36 @@
 //! The real kernel mounts volumes that we made and wrote, unmounted or cut, with all of its own
-//! checks at work. It sees our tree, writes one of its own, and we see that.
+//! checks at work. It sees our tree, writes one of its own, and we see that. The volumes stay nearly
+//! full, so that collection and commits are at work.
+//!
+//! `NANDLAB_UBIFS_CALLS=COUNT` takes every form of a volume, unmounted and cut, with `COUNT` calls;
+//! `NANDLAB_UBIFS_FORMS=TEXT` only those whose names contain `TEXT`.
 //!
 //! Needs the tools of `nandlab-oracle`, mtd-utils, and gcc with libc6-dev; fails naming the Debian
 //! package that is missing.
 
+use super::forms::{COMPRESSORS, blank, calls, first_lines, is_chosen};
 use crate::chips::{Chip, Dump, mounted};
-use nandlab_mtd::{Image, ImageFormat, Layout};
 use nandlab_oracle::manifest::{Manifest, differences};
 use nandlab_oracle::{Disk, Report};
 use nandlab_testkit::manifest::manifest;
 use nandlab_testkit::xattrs::Attributes;
 use nandlab_testkit::{kernel, tools, xattrs};
-use nandlab_ubi::{Headers, Options, Ubi, VolumeSpec};
 use nandlab_ubifs::format::KeyHash;
-use nandlab_ubifs::{Format, UbiLebs, Ubifs, format};
+use nandlab_ubifs::{Counts, Format, UbiLebs, Ubifs, format};
 use nandlab_vfs::model::{Model, Rules};
-use nandlab_vfs::{FileSystem, Time};
+use nandlab_vfs::{Caller, Errno, FileSystem, Ino, NewNode, Time};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
+use std::time::Duration;
 
-/// Calls that fill each volume, if another number of them is wanted.
-const CALLS: &str = "NANDLAB_UBIFS_CALLS";
+/// Calls that fill each volume in a plain run.
+const USUAL: u64 = 3100;
+/// Calls between two looks at the free space.
+const STRETCH: u64 = 3;
+/// Bytes of the longest data node.
+const DATA_NODE: u32 = 4144;
+/// The limit of a boot: a guest without hardware support is slow.
+const PATIENCE: Duration = Duration::from_secs(3 * 3600);
 /// Images lie at multiples of this.
 const UNIT: usize = 64 << 10;
 
@@ -32,13 +42,31 @@ struct Case {
     is_cut: bool,
     /// It asked for a fix-up of its free space, which we did.
     fixup: bool,
+    /// It stays nearly full.
+    is_full: bool,
     seed: u64,
 }
 
+/// The cases of a plain run.
 fn cases() -> Vec<Case> {
-    let compressors = ["none", "lzo", "zlib", "zstd"];
+    let mut cases = all_cases();
+    cases.retain(|case| case.choices.big_lpt == Some(case.choices.compressor % 2 == 1));
+    cases
+}
+
+/// The cases that the environment picks, if it does.
+fn picked(page: u32) -> Option<Vec<Case>> {
+    calls()?;
+    let mut cases = all_cases();
+    cases.retain(|case| is_chosen(&format!("{page}-{}", case.key)));
+    Some(cases)
+}
+
+fn all_cases() -> Vec<Case> {
+    let forms = (0..).zip(COMPRESSORS);
+    let forms = forms.flat_map(|form| [false, true].map(|is_big| (form, is_big)));
     let mut cases = Vec::new();
-    for (compressor, name) in (0..).zip(compressors) {
+    for ((compressor, name), is_big) in forms {
         for is_cut in [false, true] {
             let is_odd = compressor % 2 == 1;
             let version = if is_odd == is_cut { 5 } else { 4 };
@@ -47,19 +75,20 @@ fn cases() -> Vec<Case> {
                 version,
                 compressor,
                 key_hash,
-                big_lpt: is_odd.then_some(true),
+                big_lpt: Some(is_big),
                 uuid: *b"made by this kit",
                 now: Time::new(1_700_000_000),
                 ..Format::default()
             };
             let end = if is_cut { "cut" } else { "clean" };
-            let seed = u64::from(compressor);
+            let lpt = if is_big { "big" } else { "small" };
             cases.push(Case {
-                key: format!("{name}-{end}"),
+                key: format!("{lpt}-{name}-{end}"),
                 choices,
                 is_cut,
                 fixup: is_odd,
-                seed,
+                is_full: true,
+                seed: u64::from(compressor),
             });
         }
     }
@@ -73,33 +102,9 @@ struct Seen {
     attributes: Attributes,
 }
 
-fn image(chip: Chip) -> Dump {
-    let format = ImageFormat {
-        page: chip.page,
-        oob: 0,
-        pages_per_block: chip.block / chip.page,
-        layout: Layout::Raw,
-        ecc: None,
-    };
-    Image::new(vec![0xFF; chip.bytes()], format).unwrap()
-}
-
 /// Makes a volume, fills it at random, and leaves it.
 fn made(chip: Chip, case: &Case) -> Seen {
-    let options = Options {
-        headers: Headers::At(chip.page),
-        image_seq: 5,
-        ..Options::default()
-    };
-    let mut ubi = Ubi::format(image(chip), options).unwrap();
-    let lebs = ubi.info().available;
-    let spec = VolumeSpec {
-        name: "root".into(),
-        lebs,
-        ..VolumeSpec::default()
-    };
-    let id = ubi.create_volume(&spec).unwrap();
-    let lebs = format(UbiLebs::new(ubi, id).unwrap(), &case.choices).unwrap();
+    let lebs = format(blank(chip), &case.choices).unwrap();
     let mut fs = Ubifs::mount_writable(lebs).unwrap();
     if case.fixup {
         fs.unmount().unwrap();
@@ -107,24 +112,7 @@ fn made(chip: Chip, case: &Case) -> Seen {
         fs = Ubifs::mount_writable(fs.into_lebs()).unwrap();
         assert!(fs.journal().fixup && !fs.head().needs_fixup());
     }
-    let rules = Rules {
-        inodes_max: 150,
-        ..Rules::unix()
-    };
-    let mut model = Model::new(case.seed, rules);
-    let calls = std::env::var(CALLS).map_or(3100, |text| text.parse().unwrap());
-    // The last tenth is in the journal only.
-    let parts = [calls * 9 / 40; 4].into_iter().chain([calls / 10]);
-    for (part, calls) in parts.enumerate() {
-        if part > 0 {
-            fs.sync().unwrap();
-        }
-        let ran = model.run(&mut fs, calls);
-        ran.unwrap_or_else(|mismatch| panic!("{}: {mismatch} {:?}", case.key, fs.cause()));
-    }
-    model.release(&mut fs);
-    fs.fsync(nandlab_vfs::Ino::ROOT, nandlab_vfs::Sync::All)
-        .unwrap();
+    written(&mut fs, case);
     let attributes = xattrs::seen(&mut fs);
     let manifest = manifest(&mut fs);
     if !case.is_cut {
@@ -137,6 +125,98 @@ fn made(chip: Chip, case: &Case) -> Seen {
         manifest,
         attributes,
     }
+}
+
+/// Makes random calls, the last of which are durable.
+fn written(fs: &mut Ubifs<UbiLebs<Dump>>, case: &Case) {
+    let rules = Rules {
+        inodes_max: 150,
+        // The files that keep the volume full leave space for those of the calls.
+        file_bytes_max: if case.is_full { 60_000 } else { 200_000 },
+        ..Rules::unix()
+    };
+    let mut model = Model::new(case.seed, rules);
+    let calls = calls().unwrap_or(USUAL);
+    // The last tenth is in the journal only.
+    let parts = [calls * 9 / 40; 4].into_iter().chain([calls / 10]);
+    for (part, calls) in parts.enumerate() {
+        if part > 0 {
+            fs.sync().unwrap();
+        }
+        for first in (0..calls).step_by(STRETCH as usize) {
+            if case.is_full {
+                top_up(fs, &mut model, first);
+            }
+            let ran = model.run(fs, STRETCH.min(calls - first));
+            ran.unwrap_or_else(|mismatch| panic!("{}: {mismatch} {:?}", case.key, fs.cause()));
+        }
+    }
+    model.release(fs);
+    fs.fsync(Ino::ROOT, nandlab_vfs::Sync::All).unwrap();
+    let counts = fs.counts();
+    println!("{}: {calls} calls, {counts:?}", case.key);
+    if case.is_full {
+        assert_worked(counts, calls);
+    }
+}
+
+/// Collection and commits were at work.
+fn assert_worked(counts: Counts, calls: u64) {
+    let least = calls / 100;
+    assert!(
+        counts.collected > least && counts.commits > least,
+        "{counts:?}, expected more than {least}"
+    );
+}
+
+/// Keeps the volume nearly full: makes files longer, in the reference too, or removes some.
+fn top_up(fs: &mut Ubifs<UbiLebs<Dump>>, model: &mut Model, turn: u64) {
+    let here = fs.head().geometry;
+    let part = here.main_bytes() / 32;
+    // The free bytes count the end of a block that takes no whole data node.
+    let ends = u64::from(here.leb % DATA_NODE) * u64::from(here.main_lebs());
+    let least = part + ends + 2 * u64::from(here.leb);
+    for number in 0..200 {
+        let space = fs.statfs().unwrap();
+        let free = space.available * u64::from(space.block_bytes);
+        // The hash for tests takes four bytes: the number comes first, so that few names collide.
+        let name = format!("{:03} ballast", (turn + number) % 60);
+        if free < least {
+            let expected = model.judge().unlink(Ino::ROOT, name.as_bytes(), NOW);
+            let found = fs.unlink(Ino::ROOT, name.as_bytes(), NOW);
+            assert_eq!(expected, found, "{name}");
+        } else if free > least + part {
+            let bytes = nandlab_testkit::files::bytes(turn, 60_000);
+            let expected = appended(model.judge(), &name, &bytes);
+            let found = appended(fs, &name, &bytes);
+            assert_eq!(
+                expected,
+                found,
+                "{name} {free} {:?} {:?}",
+                fs.counts(),
+                fs.cause()
+            );
+        } else {
+            return;
+        }
+    }
+}
+
+/// The time of all changes to files that take space.
+const NOW: Time = Time::new(1_000_000_000);
+
+/// Makes a file longer, or begins it anew if it is long. Returns the bytes that found space.
+fn appended<F: FileSystem>(fs: &mut F, name: &str, bytes: &[u8]) -> Result<usize, Errno> {
+    let name = name.as_bytes();
+    let by = Caller::root(NOW);
+    let attr = match fs.lookup(Ino::ROOT, name) {
+        Err(Errno::NoEntry) => fs.create(Ino::ROOT, name, NewNode::File, 0o644, by)?,
+        found => found?,
+    };
+    let offset = if attr.size < 440_000 { attr.size } else { 0 };
+    let done = fs.write(attr.ino, offset, bytes, NOW);
+    fs.forget(attr.ino, 1);
+    done
 }
 
 #[test]
@@ -167,9 +247,9 @@ fn volumes_on_pages_of_4_kib_are_the_kernels() {
         blocks: 100,
         nandsim: "id_bytes=0x20,0xa2,0x00,0x26",
     };
-    let mut cases = cases();
-    cases.retain(|case| case.is_cut && case.choices.compressor % 3 == 0);
-    judge_cases(chip, cases);
+    let mut few = cases();
+    few.retain(|case| case.is_cut && case.choices.compressor % 3 == 0);
+    judge_cases(chip, picked(4096).unwrap_or(few));
 }
 
 /// The properties of so many blocks do not fit one block: the tree takes its big form by itself.
@@ -189,16 +269,20 @@ fn volumes_with_a_big_tree_of_properties_are_the_kernels() {
         },
         is_cut: false,
         fixup: true,
+        is_full: false,
         seed: 77,
     };
     judge_cases(chip, Vec::from([case]));
 }
 
 fn judge(chip: Chip) {
-    judge_cases(chip, cases());
+    judge_cases(chip, picked(chip.page).unwrap_or_else(cases));
 }
 
 fn judge_cases(chip: Chip, cases: Vec<Case>) {
+    if cases.is_empty() {
+        return;
+    }
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("disk");
     let bytes = chip.bytes();
@@ -215,6 +299,7 @@ fn judge_cases(chip: Chip, cases: Vec<Case>) {
     let guest = guest
         .file("/life", tools::compiled(include_str!("life.c")))
         .file("/xattrs", xattrs::program())
+        .timeout(PATIENCE)
         .memory(900)
         .disk(Disk::File(path.clone()));
     let mut script = String::from(include_str!("life.sh"));
@@ -247,13 +332,6 @@ fn judge_cases(chip: Chip, cases: Vec<Case>) {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-fn first_lines(text: &str) -> Result<(), String> {
-    match text.is_empty() {
-        true => Ok(()),
-        false => Err(text.lines().take(6).collect::<Vec<_>>().join("\n")),
-    }
 }
 
 /// Compares what the kernel saw of our volume, and what we see of what it made of that.

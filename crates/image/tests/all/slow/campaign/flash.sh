@@ -56,3 +56,32 @@ ubi() {
     fi
     complaints $1 'warning|error|corrupted PEBs: [1-9]|data moved'
 }
+
+prepare_ubifs() {
+    mp ubi && mp ubifs && mp nandsim id_bytes=0x98,0x73 overridesize=6 parts=40 || exit 1
+    dmesg -c >/dev/null
+}
+
+# ubifs KEY PLACE: whether it mounts, its tree, and the complaints
+ubifs() {
+    /usr/sbin/flash_erase -q /dev/mtd0 0 0 >/dev/null 2>&1 &&
+        dd if=/dev/vda of=/tmp/medium bs=640k skip=$2 count=1 2>/dev/null &&
+        /usr/sbin/nandwrite -q --skip-all-ffs /dev/mtd0 /tmp/medium >/dev/null || exit 1
+    dmesg -c >/dev/null
+    if ! /usr/sbin/ubiattach -d 0 -m 0 -O 512 >/dev/null 2>/tmp/why; then
+        say $1-refused "$(head -1 /tmp/why)"
+    else
+        if ! mount -t ubifs ubi0:root /mnt 2>/tmp/why; then
+            say $1-refused "$(cat /tmp/why)"
+        else
+            if find /mnt -type f -exec cat {} + >/dev/null 2>/tmp/why; then
+                manifest /mnt $1 || say $1-refused listing
+            else
+                say $1-refused "$(head -1 /tmp/why)"
+            fi
+            umount /mnt || exit 1
+        fi
+        /usr/sbin/ubidetach -d 0 >/dev/null || exit 1
+    fi
+    complaints $1 'ubifs.*(error|warn)|ubi0.*(error|warn)|corrupted PEBs: [1-9]|data moved'
+}
