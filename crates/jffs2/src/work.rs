@@ -12,6 +12,18 @@ pub struct Work {
     pub bytes: u64,
     /// Bytes read from the medium: checked or copied.
     pub bytes_read: u64,
+    /// Nodes whose data was read.
+    pub nodes_read: u64,
+    /// Of those, plain nodes of which only a part was wanted.
+    pub parts_read: u64,
+    /// Nodes that stopped counting because newer ones replaced them.
+    pub obsoleted: u64,
+    /// Pages programmed from the write buffer.
+    pub programs: u64,
+    /// Pieces of files that were offered to the compressors.
+    pub packed: u64,
+    /// Nodes that were decompressed.
+    pub unpacked: u64,
     /// Bytes that LZO coded and decoded.
     pub lzo: Coded,
     /// Bytes that zlib coded and decoded.
@@ -31,6 +43,9 @@ impl<M: Mtd> Jffs2<M> {
             zlib,
             rtime,
             bytes_read: self.flash.bytes_read,
+            programs: self.flash.programs,
+            packed: self.packer.packed,
+            unpacked: self.packer.unpacked,
             ..self.work
         }
     }
@@ -39,6 +54,8 @@ impl<M: Mtd> Jffs2<M> {
 /// What a compressor has done, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coded {
+    /// Times that it compressed.
+    pub runs: u64,
     /// Given to it to be compressed.
     pub plain: u64,
     /// What it made of them, also where they were longer than before and not taken.
