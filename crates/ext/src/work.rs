@@ -1,4 +1,4 @@
-//! What a processor has had to do, for those who know what that takes.
+//! Counts of work, which a processor can price.
 
 use crate::Ext;
 use nandlab_block::BlockDevice;
@@ -6,7 +6,7 @@ use nandlab_block::BlockDevice;
 /// Counted since the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Blocks that were allocated.
+    /// Allocated blocks.
     pub taken: u64,
     /// Blocks written in place from the cache: contents, and metadata where there is no journal.
     pub written: u64,
@@ -15,7 +15,7 @@ pub struct Work {
 }
 
 impl<D: BlockDevice> Ext<D> {
-    /// What has been done so far.
+    /// The work so far.
     pub fn worked(&self) -> Work {
         self.store.work
     }

@@ -12,17 +12,17 @@ pub struct Work {
     pub bytes: u64,
     /// Bytes read from the medium: checked or copied.
     pub bytes_read: u64,
-    /// Nodes whose data was read.
+    /// Reads of the data of nodes.
     pub nodes_read: u64,
-    /// Of those, plain nodes of which only a part was wanted.
+    /// Of those, reads of a part of a plain node.
     pub parts_read: u64,
     /// Nodes that stopped counting because newer ones replaced them.
     pub obsoleted: u64,
     /// Pages programmed from the write buffer.
     pub programs: u64,
-    /// Pieces of files that were offered to the compressors.
+    /// Pieces of files for the compressors.
     pub packed: u64,
-    /// Nodes that were decompressed.
+    /// Nodes that came out of a compressor.
     pub unpacked: u64,
     /// Bytes that LZO coded and decoded.
     pub lzo: Coded,

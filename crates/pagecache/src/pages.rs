@@ -100,8 +100,8 @@ impl<F: FileSystem> PageCache<F> {
         }
     }
 
-    /// Writes as JFFS2 does on Linux. A page is read before a part of it changes, and a write that
-    /// ends with a page hands over the whole page, which need not be read back.
+    /// Writes as JFFS2 does on Linux. It reads a page before a part of it changes. A write that ends
+    /// with a page hands over the whole page, so that nobody reads it back.
     pub fn of_whole_pages(mut self) -> Self {
         self.whole = true;
         self
@@ -139,7 +139,7 @@ impl<F: FileSystem> PageCache<F> {
         Ok(())
     }
 
-    /// Reads the pages of which a write changes a part only. A page that cannot be read stays out.
+    /// Reads the pages of which a write changes a part only. A page that fails to load stays out.
     fn load_parts(&mut self, ino: Ino, offset: u64, length: usize) {
         let _ = Self::parts(offset, length, |page, _, part| {
             let place = (ino, page);

@@ -110,7 +110,7 @@ pub struct Packer {
     out: [Vec<u8>; 2],
     /// What has been done, in the order of priorities.
     pub(crate) coded: [Coded; 3],
-    /// Pieces offered to any compressor, and nodes decompressed.
+    /// Pieces for any compressor, and nodes out of one.
     pub(crate) packed: u64,
     pub(crate) unpacked: u64,
 }

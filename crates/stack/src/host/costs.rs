@@ -72,7 +72,7 @@ costs! {
     ext_out: "ext-out" in "instructions",
     /// A write(2) to a file system with a journal, besides.
     journal_call: "journal-call" in "instructions",
-    /// Each page of it for which blocks are taken.
+    /// Each page of it that allocates blocks.
     journal_page: "journal-page" in "instructions",
     /// A block that a transaction logs.
     journal_block: "journal-block" in "instructions",
@@ -90,7 +90,7 @@ costs! {
     node_program: "node-program" in "instructions",
     /// A piece of a file that JFFS2 offers to its compressors.
     pack: "pack" in "instructions",
-    /// A JFFS2 node that is decompressed, besides its bytes.
+    /// Decompressing a JFFS2 node, besides its bytes.
     unpack: "unpack" in "instructions",
     /// Setting up deflate.
     deflate_setup: "deflate-setup" in "instructions",

@@ -181,7 +181,7 @@ impl HostDescription {
         self.time(instructions)
     }
 
-    /// What ext's work costs; its calls are priced by themselves.
+    /// The time of ext's work, without its calls.
     pub fn ext(&self, work: &nandlab_ext::Work, block: u32) -> Nanos {
         let pages = work
             .written

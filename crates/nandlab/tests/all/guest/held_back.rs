@@ -1,4 +1,4 @@
-//! Workloads from which no cost was taken: each on the kernel and on ours.
+//! Workloads that gave no cost to any platform: each on the kernel and on ours.
 //!
 //! A workload is a file on a file system, a kind of calls, and what the file holds. The kernel's
 //! script and our calls come from the same description.
@@ -52,14 +52,14 @@ pub enum On {
     Ext3(u64, u64),
 }
 
-/// The calls that are measured.
+/// The calls of a workload.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Kind {
     /// Writes at the end of a file.
     Append,
     /// Writes over others.
     Overwrite,
-    /// Reads of what was written by calls of so many bytes, and is not in the page cache.
+    /// Reads outside the page cache, after writes of so many bytes.
     Read(u64),
     /// A write at the end of a file and an fsync; measured is the call of this number.
     Synced(usize),
@@ -172,7 +172,7 @@ impl Workload {
 
     /// Our calls, and how many of those that have a latency come before the measured ones.
     fn calls(&self) -> (Vec<FileCall>, usize) {
-        let (count, bytes) = (self.count, self.bytes);
+        let Self { count, bytes, .. } = *self;
         let mut calls = vec![FileCall::Create { file: FILE }];
         match self.kind {
             Kind::Append | Kind::Synced(_) => {}
@@ -233,7 +233,7 @@ fn by_place(all: &[u64], period: usize) -> f64 {
     (0..period).map(median).sum::<f64>() / period as f64
 }
 
-/// What files of this look hold, as the guest gets it.
+/// Contents of files of this look, as the guest gets them.
 pub fn contents(look: Look, bytes: usize) -> Vec<u8> {
     let mut filled = vec![0; bytes];
     Contents::looking(look, SEED).fill(FILE, 0, 0, &mut filled);

@@ -2,7 +2,7 @@
 
 use super::costs::{Measured, Row};
 
-/// What 64 KiB have more than 4 KiB.
+/// Pages of 64 KiB beyond the first.
 const FURTHER_PAGES: f64 = 15.0;
 
 pub fn table(m: &Measured) -> Vec<Row> {

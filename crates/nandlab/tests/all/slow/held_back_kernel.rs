@@ -1,8 +1,8 @@
-//! The cost model on workloads from which no cost was taken: instructions on the real kernel's
-//! JFFS2, ext3 and UBI, and on ours.
+//! The cost model on workloads that gave it no cost: instructions on the real kernel's JFFS2, ext3
+//! and UBI, and on ours.
 //!
-//! The costs come from the workloads of `jffs2_costs.sh` and `model_costs.sh`. None of these rows
-//! may be used to choose one. Needs the tools of `nandlab-oracle`, and mtd-utils, e2fsprogs, gcc
+//! The costs come from the workloads of `jffs2_costs.sh` and `model_costs.sh`. Never
+//! choose one by these rows. Needs the tools of `nandlab-oracle`, and mtd-utils, e2fsprogs, gcc
 //! and make; fails naming the Debian package that is missing.
 
 use crate::guest;
@@ -243,7 +243,7 @@ head -c $((60 * 126976)) /dev/zero | tr '\\0' a >/tmp/data
 user ubi-attach-256-data attach 15 /dev/ubi_ctrl 3
 ";
 
-/// The first lines: what is loaded.
+/// The first lines load the modules.
 const MODULES: &str = "
 mp nandcore && mp mtdram total_size=16384 erase_size=128 && mp nandsim id_bytes=0xec,0xf1,0x00,0x15 parts=160 && mp mtdblock && mp jffs2 &&
     mp ext4 || exit 1
@@ -359,7 +359,7 @@ fn compared(measured: &Measured) -> Vec<Compared> {
     files.chain(UBI.iter().map(attach)).collect()
 }
 
-/// The attaches of which the costs of UBI are made, as the page has them.
+/// The attaches that gave UBI its costs, as the page has them.
 fn assert_attaches(measured: &Measured) {
     let of = |key| measured.outside_flash(key, 0);
     let first = of("ubi-attach-96");

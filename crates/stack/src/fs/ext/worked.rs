@@ -1,4 +1,4 @@
-//! ext with the time that its work takes the processor: blocks that are taken, written and logged.
+//! ext with the processor's time for blocks: allocating, writing and logging them.
 
 use crate::layer::Processor;
 use nandlab_block::BlockDevice;
