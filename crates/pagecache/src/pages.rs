@@ -316,8 +316,10 @@ mod tests {
 
     #[test]
     fn a_cached_file_system_answers_like_the_reference() {
-        for bytes in [0, PAGE, 5 * PAGE, 1 << 20] {
+        let sizes = [0, PAGE, 5 * PAGE, 1 << 20];
+        for (bytes, whole) in sizes.into_iter().flat_map(|n| [(n, false), (n, true)]) {
             let mut fs = PageCache::new(MemFs::new(64 << 20, Time::new(0)), bytes);
+            fs.whole = whole;
             let mut model = Model::new(7 + bytes, Rules::unix());
             model.run(&mut fs, 6000).unwrap();
             model.compare(&mut fs).unwrap();
