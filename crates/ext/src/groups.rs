@@ -464,6 +464,7 @@ impl<D: BlockDevice> Ext<D> {
             });
         }
         self.flip(bitmap, within, true)?;
+        self.store.work.taken += 1;
         let counts = &mut self.groups[group as usize];
         counts.flags &= !desc::BLOCK_UNINIT;
         counts.free_blocks = counts.free_blocks.saturating_sub(1);

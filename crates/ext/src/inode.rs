@@ -330,8 +330,17 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
-    /// Changes times only, which fdatasync does not wait for.
+    /// Changes times only, which fdatasync does not wait for. An inode of 128 bytes has whole
+    /// seconds: within one second, nothing becomes dirty, as in Linux (`s_time_gran`).
     pub(crate) fn put_times(&mut self, inode: u32, what: &Inode) -> Result<(), ExtError> {
+        let (block, at) = self.inode_place(inode);
+        let size = self.store.layout.inode_size as usize;
+        let known = &self.store.block(block)?[at..at + size];
+        let mut bytes = known.to_vec();
+        what.put(&mut bytes);
+        if bytes == known {
+            return Ok(());
+        }
         let bytes = self.inode_bytes_mut(inode)?;
         what.put(bytes);
         self.pending.touch(inode, what);

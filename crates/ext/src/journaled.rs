@@ -188,6 +188,7 @@ impl<D: BlockDevice> Ext<D> {
         }
         let tid = journal.stop(handle)?;
         journal.sync(tid)?;
+        store.work.logged += blocks.len() as u64;
         blocks
             .iter()
             .for_each(|block| store.cache.mark_clean(*block));

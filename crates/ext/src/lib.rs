@@ -123,6 +123,7 @@ mod taken;
 mod time;
 mod tree_check;
 mod volume;
+mod work;
 mod xattr;
 mod zones;
 
@@ -141,3 +142,4 @@ pub use past::Deleted;
 pub use regions::Region;
 pub use sum::Sums;
 pub use volume::ExtVolume;
+pub use work::Work;

@@ -7,7 +7,7 @@
 //! names or bitmaps.
 
 use crate::{
-    ExtError,
+    ExtError, Work,
     cache::{Cache, Class, Owner},
     disk::Disk,
     format::{Layout, SUPER_AT, SUPER_BYTES, le32, put32, sb},
@@ -34,6 +34,7 @@ pub(crate) struct Store<D> {
     pub changed_since: Option<Time>,
     /// Something was written that no flush has followed.
     unflushed: bool,
+    pub work: Work,
     /// Reads of the device verify checksums.
     pub verify: bool,
     /// Device sectors in a block.
@@ -72,6 +73,7 @@ impl<D: BlockDevice> Store<D> {
             now: Time::default(),
             changed_since: None,
             unflushed: false,
+            work: Work::default(),
             verify: true,
             ratio,
         })
@@ -271,6 +273,7 @@ impl<D: BlockDevice> Store<D> {
     /// Writes dirty blocks to the device, one request for each run of neighbours, and marks them
     /// clean; `blocks` in order.
     pub fn write(&mut self, blocks: &[u32]) -> Result<(), ExtError> {
+        self.work.written += blocks.len() as u64;
         let most = REQUEST_MAX / self.layout.size();
         for run in runs(blocks, most) {
             let data = self.cache.gather(run);

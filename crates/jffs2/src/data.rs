@@ -6,7 +6,7 @@
 
 use crate::{
     Jffs2, Jffs2Error, SeededBug,
-    compress::ZERO,
+    compress::{NONE, ZERO},
     format::{INODE, RawInode, crc},
     load::DATA_MAX,
 };
@@ -130,6 +130,9 @@ impl<M: Mtd> Jffs2<M> {
                 return Ok(());
             }
             self.open_data(at, ino, &raw)?;
+            self.work.nodes_read += 1;
+            let part = raw.compr == NONE && raw.dsize as usize > out.len();
+            self.work.parts_read += u64::from(part);
         }
         let held = self
             .data

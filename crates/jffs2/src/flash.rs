@@ -55,6 +55,8 @@ pub(crate) struct Flash<M> {
     last_doubt: Option<MtdError>,
     /// The same of a page of the last read, and where that page begins.
     doubt: Option<(u32, MtdError)>,
+    /// Pages programmed from the buffer, for [`Work`](crate::Work).
+    pub programs: u64,
     /// Bytes read, for [`Work`](crate::Work).
     pub bytes_read: u64,
     /// Programs and erases since the last sync.
@@ -80,6 +82,7 @@ impl<M: Mtd> Flash<M> {
             last_page: None,
             last_doubt: None,
             doubt: None,
+            programs: 0,
             bytes_read: 0,
             unsynced: false,
         }
@@ -253,6 +256,7 @@ impl<M: Mtd> Flash<M> {
             .program(page, &self.waiting, &[])
             .map_err(|error| fate(error, self.waiting_at))?;
         self.unsynced = true;
+        self.programs += 1;
         self.waiting_at = self.waiting_at.wrapping_add(self.geometry.page);
         self.waiting_len = 0;
         Ok(())

@@ -488,6 +488,7 @@ impl<M: Mtd> Jffs2<M> {
         let Some(node) = self.space.obsolete(at, waiting, erase_at_once) else {
             return Ok(());
         };
+        self.work.obsoleted += 1;
         if self.open == Some(at) {
             self.open = None;
         }

@@ -12,6 +12,18 @@ pub struct Work {
     pub bytes: u64,
     /// Bytes read from the medium: checked or copied.
     pub bytes_read: u64,
+    /// Reads of the data of nodes.
+    pub nodes_read: u64,
+    /// Of those, reads of a part of a plain node.
+    pub parts_read: u64,
+    /// Nodes that stopped counting because newer ones replaced them.
+    pub obsoleted: u64,
+    /// Pages programmed from the write buffer.
+    pub programs: u64,
+    /// Pieces of files for the compressors.
+    pub packed: u64,
+    /// Nodes that came out of a compressor.
+    pub unpacked: u64,
     /// Bytes that LZO coded and decoded.
     pub lzo: Coded,
     /// Bytes that zlib coded and decoded.
@@ -31,6 +43,9 @@ impl<M: Mtd> Jffs2<M> {
             zlib,
             rtime,
             bytes_read: self.flash.bytes_read,
+            programs: self.flash.programs,
+            packed: self.packer.packed,
+            unpacked: self.packer.unpacked,
             ..self.work
         }
     }
@@ -39,6 +54,8 @@ impl<M: Mtd> Jffs2<M> {
 /// What a compressor has done, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coded {
+    /// Times that it compressed.
+    pub runs: u64,
     /// Given to it to be compressed.
     pub plain: u64,
     /// What it made of them, also where they were longer than before and not taken.

@@ -17,4 +17,4 @@ pub mod flusher;
 mod pages;
 pub mod write_back;
 
-pub use pages::PageCache;
+pub use pages::{Brought, PageCache};

@@ -6,7 +6,7 @@
 //! is given, and a constant for each. *Knows nothing of* dirty data
 //! ([`write_back`](crate::write_back)).
 
-use alloc::{boxed::Box, collections::BTreeMap, vec};
+use alloc::{boxed::Box, collections::BTreeMap, vec, vec::Vec};
 use nandlab_vfs::{
     Attr, Caller, Errno, FileSystem, FileType, Ino, NewNode, SetAttr, Time, delegate,
 };
@@ -66,11 +66,23 @@ impl Pages {
     }
 }
 
+/// Pages that came into a cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Brought {
+    /// Pages that a read brought in.
+    pub by_reads: u64,
+    /// Pages that a write brought in.
+    pub by_writes: u64,
+}
+
 /// A file system behind a cache of its files' pages.
 #[derive(Debug)]
 pub struct PageCache<F> {
     fs: F,
     pages: Pages,
+    brought: Brought,
+    /// See [`PageCache::of_whole_pages`].
+    whole: bool,
 }
 
 impl<F: FileSystem> PageCache<F> {
@@ -83,7 +95,21 @@ impl<F: FileSystem> PageCache<F> {
                 most,
                 ..Pages::default()
             },
+            brought: Brought::default(),
+            whole: false,
         }
+    }
+
+    /// Writes as JFFS2 does on Linux. It reads a page before a part of it changes. A write that ends
+    /// with a page hands over the whole page, so that nobody reads it back.
+    pub fn of_whole_pages(mut self) -> Self {
+        self.whole = true;
+        self
+    }
+
+    /// Pages that came in so far.
+    pub fn brought(&self) -> Brought {
+        self.brought
     }
 
     /// The file system behind.
@@ -111,6 +137,55 @@ impl<F: FileSystem> PageCache<F> {
         }
         self.pages.put((ino, page), data);
         Ok(())
+    }
+
+    /// Reads the pages of which a write changes a part only. A page that fails to load stays out.
+    fn load_parts(&mut self, ino: Ino, offset: u64, length: usize) {
+        let _ = Self::parts(offset, length, |page, _, part| {
+            let place = (ino, page);
+            if (part.len() as u64) < PAGE && self.pages.get(place).is_none() {
+                self.brought.by_writes += u64::from(self.load(place).is_ok());
+            }
+            Ok(())
+        });
+    }
+
+    /// The bytes of the cached page before a write that fills it.
+    fn head(&mut self, ino: Ino, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
+        let start = (offset % PAGE) as usize;
+        let fills = start > 0 && start + length >= PAGE as usize;
+        if !fills || offset > self.fs.getattr(ino)?.size {
+            return Ok(Vec::new());
+        }
+        let held = self.pages.get((ino, offset / PAGE));
+        Ok(held.map_or(Vec::new(), |page| page[..start].to_vec()))
+    }
+
+    /// Writes through, with the whole of the first page where that becomes full.
+    fn write_through(
+        &mut self,
+        ino: Ino,
+        offset: u64,
+        data: &[u8],
+        now: Time,
+    ) -> Result<usize, Errno> {
+        let mut whole = match self.whole && self.pages.most > 0 {
+            true => {
+                self.load_parts(ino, offset, data.len());
+                self.head(ino, offset, data.len())?
+            }
+            false => Vec::new(),
+        };
+        if whole.is_empty() {
+            return self.fs.write(ino, offset, data, now);
+        }
+        let known = whole.len();
+        whole.extend_from_slice(data);
+        let count = self.fs.write(ino, offset - known as u64, &whole, now)?;
+        match count.saturating_sub(known) {
+            0 => Err(Errno::NoSpace),
+            count => Ok(count),
+        }
     }
 
     /// Calls `each` for the parts of a range: page, place in it, range of the bytes.
@@ -141,6 +216,7 @@ impl<F: FileSystem> FileSystem for PageCache<F> {
         Self::parts(offset, count, |page, start, part| {
             if self.pages.get((ino, page)).is_none() {
                 self.load((ino, page))?;
+                self.brought.by_reads += 1;
             }
             let data = self.pages.get((ino, page)).ok_or(Errno::Io)?;
             let length = part.len();
@@ -151,7 +227,7 @@ impl<F: FileSystem> FileSystem for PageCache<F> {
     }
 
     fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno> {
-        let outcome = self.fs.write(ino, offset, data, now);
+        let outcome = self.write_through(ino, offset, data, now);
         let Ok(count) = outcome else {
             // Part of it may be there.
             self.pages.cut(ino, offset / PAGE);
@@ -159,6 +235,7 @@ impl<F: FileSystem> FileSystem for PageCache<F> {
         };
         Self::parts(offset, count, |page, start, part| {
             if part.len() as u64 == PAGE {
+                self.brought.by_writes += u64::from(self.pages.get((ino, page)).is_none());
                 self.pages.put((ino, page), data[part].into());
             } else if let Some(held) = self.pages.get((ino, page)) {
                 held[start..start + part.len()].copy_from_slice(&data[part]);
@@ -200,7 +277,6 @@ impl<F: FileSystem> FileSystem for PageCache<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec::Vec;
     use nandlab_vfs::MemFs;
     use nandlab_vfs::model::{Model, Rules};
 
@@ -240,8 +316,10 @@ mod tests {
 
     #[test]
     fn a_cached_file_system_answers_like_the_reference() {
-        for bytes in [0, PAGE, 5 * PAGE, 1 << 20] {
+        let sizes = [0, PAGE, 5 * PAGE, 1 << 20];
+        for (bytes, whole) in sizes.into_iter().flat_map(|n| [(n, false), (n, true)]) {
             let mut fs = PageCache::new(MemFs::new(64 << 20, Time::new(0)), bytes);
+            fs.whole = whole;
             let mut model = Model::new(7 + bytes, Rules::unix());
             model.run(&mut fs, 6000).unwrap();
             model.compare(&mut fs).unwrap();

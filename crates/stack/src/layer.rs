@@ -176,6 +176,9 @@ pub struct Translation {
     pub needs_contents: bool,
     /// The driver reads a block after each erase, as Linux's NFTL does.
     pub checks_erases: bool,
+    /// The driver takes a flush as a request of its own, as Linux's mtdblock does. The other
+    /// drivers report that they have nothing to flush.
+    pub queues_flushes: bool,
 }
 
 impl Translation {
@@ -187,6 +190,7 @@ impl Translation {
             flash: None,
             needs_contents: false,
             checks_erases: false,
+            queues_flushes: false,
         }
     }
 
@@ -198,6 +202,7 @@ impl Translation {
             flash: Some(Arc::new(layer)),
             needs_contents: false,
             checks_erases: false,
+            queues_flushes: false,
         }
     }
 }

@@ -110,6 +110,9 @@ pub struct Packer {
     out: [Vec<u8>; 2],
     /// What has been done, in the order of priorities.
     pub(crate) coded: [Coded; 3],
+    /// Pieces for any compressor, and nodes out of one.
+    pub(crate) packed: u64,
+    pub(crate) unpacked: u64,
 }
 
 /// In the order of Linux's priorities.
@@ -137,6 +140,7 @@ impl Packer {
             ZLIB => how.zlib,
             _ => how.rtime,
         };
+        self.packed += u64::from(how.choice != Choice::None);
         let mut best: Option<(u8, usize)> = None;
         let mut best_len = usize::MAX;
         for compr in ORDER
@@ -200,6 +204,7 @@ impl Packer {
         };
         let packed = out.len() as u64;
         if let Some(coded) = self.coded(compr) {
+            coded.runs += 1;
             (coded.plain, coded.packed) =
                 (coded.plain + source.len() as u64, coded.packed + packed);
         }
@@ -208,6 +213,7 @@ impl Packer {
 
     /// Fills `out` from a node's data.
     pub fn unpack(&mut self, compr: u8, data: &[u8], out: &mut [u8]) -> Result<(), Undecodable> {
+        self.unpacked += u64::from(!matches!(compr, NONE | ZERO));
         if let Some(coded) = self.coded(compr) {
             (coded.unpacked, coded.unpacked_from) = (
                 coded.unpacked + out.len() as u64,

@@ -50,6 +50,7 @@ pub struct Costs {
     sector_written: Nanos,
     /// Of each erase that the layer makes.
     erase: Nanos,
+    flush: Nanos,
 }
 
 impl Costs {
@@ -60,6 +61,10 @@ impl Costs {
             request: host.time(host.costs.request),
             sector: host.time(host.costs.layer),
             sector_written: host.layer_ns,
+            flush: match stack.ftl.layer.queues_flushes {
+                true => host.time(host.costs.request),
+                false => 0,
+            },
             erase: if stack.ftl.layer.checks_erases {
                 host.time(host.costs.erase_check)
             } else {
@@ -123,7 +128,8 @@ impl Shared<'_> {
 
     fn flush(&mut self) -> Result<(), BlockError> {
         self.device.flush()?;
-        if self.costs.is_some() {
+        if let Some(costs) = self.costs {
+            self.clock.spend(costs.flush);
             self.wait();
         }
         Ok(())
@@ -176,8 +182,8 @@ impl BlockDevice for Driven<'_> {
         Ok(())
     }
 
-    /// A driver that has waited has nothing left to flush: it costs no instructions. What a layer
-    /// writes at a flush, and what its thread does then, is waited for as ever.
+    /// Costs a request where the driver queues flushes, nothing elsewhere. What a layer writes at a
+    /// flush, and what its thread does then, is waited for as ever.
     fn flush(&mut self) -> Result<(), BlockError> {
         self.shared.borrow_mut().flush()?;
         self.tell(&Seen::Flush);

@@ -1,5 +1,7 @@
 //! ext2, ext3 and ext4 in `[fs]`.
 
+mod worked;
+
 use super::{
     ExtParts, FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, Recipe, disk,
 };
@@ -8,6 +10,7 @@ use crate::{DescriptionError, HostDescription, Section};
 use nandlab_ext::{Checkpoint, Ext, ExtVolume, Format, Mode, Options};
 use nandlab_sim::Nanos;
 use std::sync::Arc;
+use worked::Worked;
 
 /// The keys of all three.
 const KEYS: [&str; 2] = ["block", "inode-size"];
@@ -194,9 +197,10 @@ impl FsLayer for ExtDescription {
         let mut ext = Ext::mount(disk, options).map_err(FsError::mount)?;
         let regions = ext.regions().map_err(FsError::mount)?;
         let parts = ExtParts::new(ext.layout(), sector, regions);
+        let journaled = self.format.journal;
         Ok(Mounted {
             parts: Arc::new(parts),
-            fs: Box::new(ext),
+            fs: Box::new(Worked::new(ext, machine.processor, journaled)),
         })
     }
 

@@ -28,5 +28,10 @@ impl Layer<Chip> for OneBlock {
 pub(super) const MTDBLOCK: DiskScheme = DiskScheme {
     name: "mtdblock",
     keys: &[],
-    take: |_| Ok(Translation::disk("mtdblock", OneBlock)),
+    take: |_| {
+        Ok(Translation {
+            queues_flushes: true,
+            ..Translation::disk("mtdblock", OneBlock)
+        })
+    },
 };

@@ -56,14 +56,48 @@ costs! {
     write_page: "write-page" in "instructions",
     /// Each further page of a read.
     read_page: "read-page" in "instructions",
+    /// A byte that a write copies from the program.
+    user_byte: "user-byte" in "instructions",
+    /// A page that a read brings into the page cache.
+    page_in: "page-in" in "instructions",
+    /// A page that a write brings into the page cache.
+    page_new: "page-new" in "instructions",
     /// A read(2) within one page.
     read: "read" in "instructions",
     /// Each page of a write to ext, besides the write.
     ext_page: "ext-page" in "instructions",
+    /// A block that ext takes for a file.
+    ext_block: "ext-block" in "instructions",
+    /// A page of a file that ext hands to the block layer.
+    ext_out: "ext-out" in "instructions",
+    /// A write(2) to a file system with a journal, besides.
+    journal_call: "journal-call" in "instructions",
+    /// Each page of it that allocates blocks.
+    journal_page: "journal-page" in "instructions",
+    /// A block that a transaction logs.
+    journal_block: "journal-block" in "instructions",
     /// Instructions for a JFFS2 node.
     node: "node" in "instructions",
     /// A byte of a JFFS2 node: checksum and copy.
     node_byte: "node-byte" in "instructions",
+    /// Reading a JFFS2 node, besides its bytes.
+    node_read: "node-read" in "instructions",
+    /// Reading only a part of a plain node, besides.
+    node_part: "node-part" in "instructions",
+    /// A JFFS2 node that a newer one replaces.
+    node_obsolete: "node-obsolete" in "instructions",
+    /// A page that JFFS2 programs from its write buffer.
+    node_program: "node-program" in "instructions",
+    /// A piece of a file that JFFS2 offers to its compressors.
+    pack: "pack" in "instructions",
+    /// Decompressing a JFFS2 node, besides its bytes.
+    unpack: "unpack" in "instructions",
+    /// Setting up deflate.
+    deflate_setup: "deflate-setup" in "instructions",
+    /// Deflating 512 bytes of text.
+    deflate_short_text: "deflate-short-text" in "instructions",
+    /// Deflating 512 random bytes.
+    deflate_short_noise: "deflate-short-noise" in "instructions",
     /// Deflating a page of zeros.
     deflate_zeros: "deflate-zeros" in "instructions",
     /// Deflating a page of text.
@@ -74,6 +108,8 @@ costs! {
     inflate_byte: "inflate-byte" in "instructions",
     /// A byte that inflating takes in.
     inflate_packed_byte: "inflate-packed-byte" in "instructions",
+    /// Setting up LZO's compression.
+    lzo_setup: "lzo-setup" in "instructions",
     /// Compressing a page of zeros with LZO.
     lzo_zeros: "lzo-zeros" in "instructions",
     /// Compressing a page of text with LZO.
@@ -94,6 +130,8 @@ costs! {
     tick_ms: "tick-ms" in "ms",
     /// A call to a UBI volume.
     ubi_call: "ubi-call" in "instructions",
+    /// An attach of UBI, besides its blocks.
+    ubi_attach: "ubi-attach" in "instructions",
     /// A header in a UBI scan, without its checksum.
     ubi_header: "ubi-header" in "instructions",
     /// A block entered into UBI's tables.

@@ -121,6 +121,12 @@ impl HostDescription {
             nodes,
             bytes,
             bytes_read,
+            nodes_read,
+            parts_read,
+            obsoleted,
+            programs,
+            packed,
+            unpacked,
             lzo,
             zlib,
             rtime,
@@ -129,10 +135,16 @@ impl HostDescription {
         let terms = [
             (*nodes, self.costs.node),
             (bytes + bytes_read, self.costs.node_byte),
-            (zlib.plain, self.deflate_byte(zlib)),
+            (*nodes_read, self.costs.node_read),
+            (*parts_read, self.costs.node_part),
+            (*obsoleted, self.costs.node_obsolete),
+            (*programs, self.costs.node_program),
+            (*packed, self.costs.pack),
+            (*unpacked, self.costs.unpack),
+            (zlib.runs, self.deflate(zlib)),
             (zlib.unpacked, self.costs.inflate_byte),
             (zlib.unpacked_from, self.costs.inflate_packed_byte),
-            (lzo.plain, self.lzo_byte(lzo)),
+            (lzo.runs, self.lzo(lzo)),
             (lzo.unpacked, self.costs.unlzo_byte),
             (lzo.unpacked_from, self.costs.unlzo_packed_byte),
             (rtime.plain + rtime.unpacked, self.costs.rtime_byte),
@@ -152,6 +164,7 @@ impl HostDescription {
             ..
         } = cost;
         let terms = [
+            (1, self.costs.ubi_attach),
             (*headers, self.costs.ubi_header),
             (*records, self.costs.ubi_block),
             (*bad_checks, self.costs.ubi_bad),
@@ -168,27 +181,57 @@ impl HostDescription {
         self.time(instructions)
     }
 
-    /// Instructions of deflate for a byte.
-    fn deflate_byte(&self, zlib: &Coded) -> f64 {
+    /// The time of ext's work, without its calls.
+    pub fn ext(&self, work: &nandlab_ext::Work, block: u32) -> Nanos {
+        let pages = work
+            .written
+            .div_ceil(u64::from(FLUSHED_PAGE / block.clamp(1, FLUSHED_PAGE)));
+        self.priced(&[
+            (work.taken, self.costs.ext_block),
+            (pages, self.costs.ext_out),
+            (work.logged, self.costs.journal_block),
+        ])
+    }
+
+    /// Instructions of deflate for a run. It sets up its tables first, and short pieces have their
+    /// own prices: a run that has hardly begun takes more for each byte.
+    fn deflate(&self, zlib: &Coded) -> f64 {
         let costs = &self.costs;
-        let pages = [
+        let page = [
             (48.0, costs.deflate_zeros),
             (1654.0, costs.deflate_text),
             (PAGE, costs.deflate_noise),
         ];
-        coded_byte(zlib, pages)
+        let zeros = between(costs.deflate_setup, costs.deflate_zeros, SHORT / PAGE);
+        let short = [
+            (22.0, zeros),
+            (301.0, costs.deflate_short_text),
+            (SHORT, costs.deflate_short_noise),
+        ];
+        let [length, packed] = mean_run(zlib);
+        let whole = by_length(packed / length * PAGE, page);
+        if costs.deflate_short_text == 0.0 {
+            return between(costs.deflate_setup, whole, length / PAGE);
+        }
+        let short = by_length(packed / length * SHORT, short);
+        match length < SHORT {
+            true => between(costs.deflate_setup, short, length / SHORT),
+            false => between(short, whole, (length - SHORT) / (PAGE - SHORT)),
+        }
     }
 
-    /// Instructions of LZO for a byte. It leaves matches quickly behind, and takes ever longer
-    /// steps where it finds none.
-    fn lzo_byte(&self, lzo: &Coded) -> f64 {
+    /// Instructions of LZO for a run. It leaves matches quickly behind, and takes ever longer steps
+    /// where it finds none.
+    fn lzo(&self, lzo: &Coded) -> f64 {
         let costs = &self.costs;
-        let pages = [
+        let page = [
             (44.0, costs.lzo_zeros),
             (2308.0, costs.lzo_text),
             (PAGE, costs.lzo_noise),
         ];
-        coded_byte(lzo, pages)
+        let [length, packed] = mean_run(lzo);
+        let whole = by_length(packed / length * PAGE, page);
+        between(costs.lzo_setup, whole, length / PAGE)
     }
 
     /// Time of so many bytes to or from the non-volatile memory.
@@ -214,20 +257,33 @@ impl HostDescription {
     }
 }
 
-/// Bytes of a page that was counted.
+/// Bytes of a page that was counted, and of a short piece.
 const PAGE: f64 = 4096.0;
+const SHORT: f64 = 512.0;
+/// Bytes of a page of the page cache.
+const FLUSHED_PAGE: u32 = 4096;
 
-/// Instructions of a compressor for a byte, by how much shorter the bytes became: straight lines
-/// between three pages that were counted, each its length afterwards and its instructions.
-fn coded_byte(coded: &Coded, pages: [(f64, f64); 3]) -> f64 {
-    let length = coded.packed as f64 / coded.plain.max(1) as f64 * PAGE;
-    let [low, high] = if length < pages[1].0 {
-        [pages[0], pages[1]]
+/// The mean bytes of a compressor's runs, before and after.
+fn mean_run(coded: &Coded) -> [f64; 2] {
+    let runs = coded.runs.max(1) as f64;
+    [coded.plain.max(1) as f64 / runs, coded.packed as f64 / runs]
+}
+
+/// The value at `share` of the way from one to another.
+fn between(from: f64, to: f64, share: f64) -> f64 {
+    from + share * (to - from)
+}
+
+/// Instructions for bytes that became `length` long: straight lines between three pieces that were
+/// counted, each its length afterwards and its instructions.
+fn by_length(length: f64, pieces: [(f64, f64); 3]) -> f64 {
+    let [low, high] = if length < pieces[1].0 {
+        [pieces[0], pieces[1]]
     } else {
-        [pages[1], pages[2]]
+        [pieces[1], pieces[2]]
     };
     let share = ((length - low.0) / (high.0 - low.0)).clamp(0.0, 1.0);
-    (low.1 + share * (high.1 - low.1)) / PAGE
+    between(low.1, high.1, share)
 }
 
 /// The platforms of this crate that have a cost.

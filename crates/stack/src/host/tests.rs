@@ -58,6 +58,7 @@ fn what_deflate_costs_lies_between_the_pages_that_were_counted() {
         .unwrap();
     let page = |packed: u64| Work {
         zlib: Coded {
+            runs: 2,
             plain: 8192,
             packed: 2 * packed,
             ..Coded::default()
@@ -76,7 +77,7 @@ fn what_deflate_costs_lies_between_the_pages_that_were_counted() {
         bytes_read: 100,
         ..Work::default()
     };
-    assert_eq!(host.jffs2(&node), 3_585 + 728);
+    assert_eq!(host.jffs2(&node), 2_774 + 728);
     assert_eq!(
         take("platform = \"pc-3ghz\"")
             .unwrap()
@@ -94,6 +95,7 @@ fn what_lzo_costs_lies_between_the_pages_that_were_counted() {
     let of = |packed: u64| {
         host.jffs2(&Work {
             lzo: Coded {
+                runs: 1,
                 plain: 4096,
                 packed,
                 ..Coded::default()

@@ -86,6 +86,7 @@ impl Scheme for UbiScheme {
             flash: Some(described),
             needs_contents: true,
             checks_erases: false,
+            queues_flushes: false,
         })
     }
 

@@ -13,6 +13,8 @@ pub struct CallCosts<'a> {
     remove: Nanos,
     write: Nanos,
     write_page: Nanos,
+    /// Instructions for a byte that a write copies.
+    user_byte: f64,
     read_page: Nanos,
     fsync: Nanos,
     other: Nanos,
@@ -34,6 +36,7 @@ impl<'a> CallCosts<'a> {
             remove: time(costs.remove),
             write: time(costs.write),
             write_page: time(costs.write_page),
+            user_byte: costs.user_byte,
             read_page: time(costs.read_page),
             fsync: time(costs.fsync),
             other: time(costs.call),
@@ -61,7 +64,9 @@ impl<'a> CallCosts<'a> {
             FileCall::Remove { .. } => self.remove,
             FileCall::Write { offset, length, .. } => {
                 let further = further_pages(offset, length);
-                self.write + further * self.write_page + (further + 1) * self.fs_page
+                let copied = self.user_byte * length as f64;
+                let copy = self.host.map_or(0, |host| host.time(copied));
+                self.write + copy + further * self.write_page + (further + 1) * self.fs_page
             }
             FileCall::Read { offset, length, .. } => {
                 self.read + further_pages(offset, length) * self.read_page

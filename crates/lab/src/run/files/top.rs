@@ -33,7 +33,8 @@ impl<'a> Top<'a> {
         };
         let watched = clock.clone();
         let watch: Watch = Box::new(move || moment(watched.now()));
-        let element = host.map_or(0, |host| host.time(host.costs.defer));
+        // An element pins a page that the page cache takes in for it.
+        let element = host.map_or(0, |host| host.time(host.costs.defer + host.costs.page_in));
         Self::Deferred {
             fs: Box::new(WriteBack::new(fs, watch, settings)),
             clock: clock.clone(),

@@ -81,8 +81,15 @@ impl Measured {
     /// Ticks of a system call outside the flash of a file that `mtdspy.c` measures. (What the
     /// kernel writes by itself just before or after a call, now and then, is taken for the call's.)
     pub fn outside_flash(&self, key: &str, call: usize) -> f64 {
+        self.outside_flash_in(key, call, |_| true)
+    }
+
+    /// The same, in the rounds that `which` picks by their number.
+    pub fn outside_flash_in(&self, key: &str, call: usize, which: impl Fn(usize) -> bool) -> f64 {
         let outside = |line: &Vec<u64>| line[call].saturating_sub(line[line.len() / 3 + 2 * call]);
-        median(self.lines(key).iter().map(outside))
+        let lines = self.lines(key).iter().enumerate();
+        let picked = lines.filter(|(round, _)| which(*round));
+        median(picked.map(|(_, line)| outside(line)))
             - median(self.lines("call-nothing").iter().map(|line| line[0]))
     }
 

@@ -16,18 +16,6 @@ packed() {
     [ $1 = noise ] || kernel unlzo-$1 unlzo 100
 }
 
-# spy MTD: the flash is measured from now on, until the next spy.
-spy() {
-    [ -d /sys/module/mtdspy ] && { rmmod mtdspy || exit 1; }
-    /usr/sbin/flash_erase -q -j /dev/mtd$1 0 0 >/dev/null && insmod /mtdspy.ko mtd=$1 || { echo "no spy on mtd$1"; exit 1; }
-}
-
-# empty MTD OPTION: a new JFFS2 on a measured flash.
-empty() {
-    ! grep -q ' /mnt jffs2 ' /proc/mounts || umount /mnt || exit 1
-    spy $1 && mount -t jffs2 -o $2 mtd$1 /mnt || { echo "mtd$1 was not mounted"; exit 1; }
-}
-
 # written KEY SOURCE: writes of one page and of sixteen, at the end of a file.
 written() {
     user $1 stream 100 /mnt/$1 4096 <$2

@@ -2,8 +2,10 @@
 //! and the shell functions of `nftl.sh`.
 
 pub mod costs;
+pub mod held_back;
 pub mod jffs2_costs;
 pub mod media;
+pub mod model_costs;
 pub mod published;
 
 use nandlab_oracle::{Guest, Oracle};

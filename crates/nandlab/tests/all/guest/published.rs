@@ -69,6 +69,51 @@ pub fn assert_published(
     }
 }
 
+/// Fails if a path's instructions are not those under the heading.
+pub fn assert_near(heading: &str, found: &[(&str, f64)]) {
+    let published = published(heading);
+    for (name, instructions) in found {
+        let known = published.get(*name).copied().unwrap_or_default();
+        let near = (instructions - known).abs() <= TOLERANCE * known;
+        assert!(near, "{name}: {instructions}, {PAGE} has {known}");
+    }
+}
+
+/// Fails if a comparison's rows are not those under the heading: names, and the kernel's and our
+/// instructions.
+pub fn assert_compared(heading: &str, table: &str) {
+    let page = fs::read_to_string(PAGE).unwrap_or_else(|error| panic!("{PAGE}: {error}"));
+    let after = page.lines().skip_while(|line| *line != heading).skip(1);
+    let section = after.take_while(|line| !line.starts_with('#'));
+    let published: Vec<_> = section.filter_map(compared).collect();
+    let found: Vec<_> = table.lines().filter_map(compared).collect();
+    let names = |rows: &[(String, [f64; 2])]| -> Vec<String> {
+        rows.iter().map(|(name, _)| name.clone()).collect()
+    };
+    assert_eq!(
+        names(&published),
+        names(&found),
+        "{PAGE} should have under {heading:?}\n{table}"
+    );
+    for ((name, published), (_, found)) in published.iter().zip(&found) {
+        let near = |at: usize| (found[at] - published[at]).abs() <= TOLERANCE * published[at];
+        assert!(
+            near(0) && near(1),
+            "{name}: {found:?}, {PAGE} has {published:?}, and should have\n{table}"
+        );
+    }
+}
+
+/// A row of a comparison: its name, the kernel's and our instructions.
+fn compared(line: &str) -> Option<(String, [f64; 2])> {
+    match line.split('|').map(str::trim).collect::<Vec<_>>()[..] {
+        ["", name, _, kernel, ours, _, ""] => {
+            Some((name.to_owned(), [kernel.parse().ok()?, ours.parse().ok()?]))
+        }
+        _ => None,
+    }
+}
+
 /// The instructions of each row, from the same table at one tick an instruction and at two. Nothing
 /// is waited for.
 fn instructions<'a>(quick: &'a [Row], slow: &[Row]) -> Vec<(&'a str, f64)> {

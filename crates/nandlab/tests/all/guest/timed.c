@@ -10,17 +10,21 @@
  *   read       pread(2) of BYTES of a device, not through the page cache
  *   write      pwrite(2), likewise
  *   stream     write(2) of BYTES from the beginning of a file on, what standard input begins with, again and again
+ *   pour       write(2) of BYTES from the beginning of a file on, what standard input holds
  *   reread     read(2) of BYTES from the beginning of a file on
  *   resize     ftruncate(2) of a new file PATH to BYTES; the file is removed
+ *   attach     UBI attaches the MTD device of number BYTES, by the ioctl of PATH, and detaches it
  *   tick       what interrupts the program: COUNT gaps of the clock
  */
 
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <mtd/ubi-user.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 /* An interrupt takes longer than GAP at any speed, a look at the clock does not. */
@@ -174,6 +178,18 @@ static int stream(unsigned count, const char *path)
 	return 1;
 }
 
+static int pour(unsigned count, const char *path)
+{
+	int fd = open_or_die(path, O_WRONLY | O_CREAT);
+
+	for (unsigned i = 0; i < count; i++) {
+		must(read(0, block, bytes) == bytes, "standard input");
+		TIMED(i, 0, write(fd, block, bytes), result == bytes);
+	}
+	close(fd);
+	return 1;
+}
+
 static int reread(unsigned count, const char *path)
 {
 	int fd = open_or_die(path, O_RDONLY);
@@ -193,6 +209,21 @@ static int resize(unsigned count, const char *path)
 		close(fd);
 		must(unlink(path) == 0, path);
 	}
+	return 1;
+}
+
+static int attach(unsigned count, const char *path)
+{
+	int fd = open_or_die(path, O_RDONLY);
+
+	for (unsigned i = 0; i < count; i++) {
+		struct ubi_attach_req req = { .ubi_num = 0, .mtd_num = bytes, .vid_hdr_offset = 2048 };
+		int32_t number = 0;
+
+		TIMED(i, 0, ioctl(fd, UBI_IOCATT, &req), result == 0);
+		must(ioctl(fd, UBI_IOCDET, &number) == 0, "detach");
+	}
+	close(fd);
 	return 1;
 }
 
@@ -222,8 +253,10 @@ static const struct {
 	{ "read", read_device },
 	{ "write", write_device },
 	{ "stream", stream },
+	{ "pour", pour },
 	{ "reread", reread },
 	{ "resize", resize },
+	{ "attach", attach },
 	{ "tick", tick },
 };
 

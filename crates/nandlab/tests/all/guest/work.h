@@ -49,6 +49,7 @@ static int work_init(void)
 static int deflate(struct place *place, unsigned long number)
 {
 	z_stream *z = &deflating;
+	unsigned long bytes = number ?: PAGE_SIZE;
 	int error;
 
 	packed_bytes = 0;
@@ -58,10 +59,10 @@ static int deflate(struct place *place, unsigned long number)
 	z->next_out = packed;
 	z->total_in = z->total_out = 0;
 	do {
-		z->avail_out = PAGE_SIZE - END_BYTES - z->total_out;
-		z->avail_in = min_t(ulong, PAGE_SIZE - z->total_in, z->avail_out);
+		z->avail_out = bytes - END_BYTES - z->total_out;
+		z->avail_in = min_t(ulong, bytes - z->total_in, z->avail_out);
 		error = zlib_deflate(z, Z_PARTIAL_FLUSH);
-	} while (error == Z_OK && z->total_in < PAGE_SIZE && z->total_out < PAGE_SIZE - END_BYTES);
+	} while (error == Z_OK && z->total_in < bytes && z->total_out < bytes - END_BYTES);
 	if (error == Z_OK) {
 		z->avail_out += END_BYTES;
 		z->avail_in = 0;
@@ -94,11 +95,12 @@ static int inflate(struct place *place, unsigned long number)
 static int lzo(struct place *place, unsigned long number)
 {
 	size_t bytes;
+	unsigned long from = number ?: PAGE_SIZE;
 
 	packed_bytes = 0;
-	if (lzo1x_1_compress(place->page, PAGE_SIZE, packed, &bytes, lzo_memory) != LZO_E_OK)
+	if (lzo1x_1_compress(place->page, from, packed, &bytes, lzo_memory) != LZO_E_OK)
 		return -EIO;
-	if (bytes > PAGE_SIZE)
+	if (bytes > from)
 		return 0;
 	memcpy(place->other, packed, bytes);
 	packed_bytes = bytes;

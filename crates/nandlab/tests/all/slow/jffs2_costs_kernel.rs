@@ -5,10 +5,12 @@
 //! naming the Debian package that is missing.
 
 use crate::guest;
-use crate::guest::{jffs2_costs, published};
+use crate::guest::{jffs2_costs, model_costs, published};
 
 /// The heading in `docs/kernel-costs.md` under which the table is.
 const HEADING: &str = "## JFFS2, and what it is compared with";
+
+const MODEL_HEADING: &str = "## Behind the terms of the model";
 
 /// Some page of text that stays as it is.
 const TEXT: &[u8] = include_bytes!("../../../../../LICENSE-APACHE");
@@ -63,4 +65,20 @@ fn a_page_through_jffs2_takes_the_published_instructions_in_every_boot() {
         "blocks are taken in write(2): {options}"
     );
     published::assert_published(HEADING, &reports, jffs2_costs::table);
+}
+
+#[test]
+fn the_terms_of_the_model_are_the_published_paths_in_every_boot() {
+    let script = [
+        include_str!("../guest/measure.sh"),
+        include_str!("../guest/volumes.sh"),
+        include_str!("../guest/model_costs.sh"),
+    ]
+    .concat();
+    let guest = guest::guest(&guest::oracle(), &script)
+        .file("/timed", guest::compiled(include_str!("../guest/timed.c")))
+        .file("/text", &TEXT[..PAGE_BYTES])
+        .file("/noise", guest::noise(1 << 16));
+    let reports = published::counted(&guest);
+    published::assert_published(MODEL_HEADING, &reports, model_costs::table);
 }

@@ -4,6 +4,7 @@
 mod book;
 mod clients;
 mod examples;
+mod held_back_kernel;
 mod jffs2_costs_kernel;
 mod judged;
 mod kernel;

@@ -328,7 +328,7 @@ fn jffs2_wb_shows_table_and_figure_and_judges_the_claims() {
         ("threshold", "fails"),
         ("jffs2-steady", "holds"),
         ("beyond-worse", "fails"),
-        ("maxima", "holds"),
+        ("maxima", "fails"),
         ("blocks", "holds"),
         ("reads-cached", "holds"),
         ("reads-like-writes", "fails"),

@@ -1,5 +1,6 @@
 //! JFFS2 in `[fs]`.
 
+mod paged;
 mod worked;
 
 pub use worked::Worked;
@@ -11,6 +12,7 @@ use crate::value::Size;
 use crate::{DescriptionError, Section};
 use nandlab_jffs2::{Choice, Compression, Format, Jffs2, Jffs2Volume, Options, PAGE};
 use nandlab_pagecache::PageCache;
+use paged::Paged;
 use std::sync::Arc;
 
 pub(super) struct Jffs2Kind;
@@ -149,11 +151,15 @@ impl FsLayer for Jffs2Description {
         let options = self.options(machine.seed, machine.on_volume);
         let mtd = flash(medium, self.name())?;
         let jffs2 = Jffs2::mount(mtd, options).map_err(FsError::mount)?;
-        let worked = Worked::new(jffs2, machine.processor);
+        let worked = Worked::new(jffs2, machine.processor.clone());
         let clean = machine.memory.map(|memory| memory.clean_bytes());
         let cache = PageCache::new(worked, clean.unwrap_or(self.cache_bytes));
+        let cache = match self.node_bytes {
+            PAGE => cache.of_whole_pages(),
+            _ => cache,
+        };
         Ok(Mounted {
-            fs: Box::new(cache),
+            fs: Box::new(Paged::new(cache, machine.processor)),
             parts: Arc::new(Undivided { sectors: 0 }),
         })
     }

@@ -1,7 +1,7 @@
 //! JFFS2 with the time that its work takes the processor: nodes, checksums, compression.
 
 use crate::layer::Processor;
-use nandlab_jffs2::{Jffs2, Work};
+use nandlab_jffs2::{Coded, Jffs2, Work};
 use nandlab_mtd::Mtd;
 use nandlab_vfs::{FileSystem, delegate};
 
@@ -29,18 +29,25 @@ impl<M: Mtd> Worked<M> {
     }
 }
 
+/// The work that was done between two looks at it.
 fn difference(after: &Work, before: &Work) -> Work {
-    let coded =
-        |after: &nandlab_jffs2::Coded, before: &nandlab_jffs2::Coded| nandlab_jffs2::Coded {
-            plain: after.plain - before.plain,
-            packed: after.packed - before.packed,
-            unpacked: after.unpacked - before.unpacked,
-            unpacked_from: after.unpacked_from - before.unpacked_from,
-        };
+    let coded = |after: &Coded, before: &Coded| Coded {
+        runs: after.runs - before.runs,
+        plain: after.plain - before.plain,
+        packed: after.packed - before.packed,
+        unpacked: after.unpacked - before.unpacked,
+        unpacked_from: after.unpacked_from - before.unpacked_from,
+    };
     Work {
         nodes: after.nodes - before.nodes,
         bytes: after.bytes - before.bytes,
         bytes_read: after.bytes_read - before.bytes_read,
+        nodes_read: after.nodes_read - before.nodes_read,
+        parts_read: after.parts_read - before.parts_read,
+        obsoleted: after.obsoleted - before.obsoleted,
+        programs: after.programs - before.programs,
+        packed: after.packed - before.packed,
+        unpacked: after.unpacked - before.unpacked,
         lzo: coded(&after.lzo, &before.lzo),
         zlib: coded(&after.zlib, &before.zlib),
         rtime: coded(&after.rtime, &before.rtime),
