@@ -77,6 +77,9 @@ const UNITS_HIGH: usize = 116;
 /// Where the times lie, and the rest of them.
 const TIMES: [(usize, usize); 3] = [(8, 140), (12, 132), (16, 136)];
 
+/// The bytes that the fields below may take; extended attributes follow in larger inodes.
+const FIELDS_BYTES: usize = 160;
+
 impl Inode {
     pub fn new(kind: FileType, mode: u16, owner: (u32, u32), now: Time, layout: &Layout) -> Self {
         let mapped = layout.has_extents()
@@ -334,10 +337,12 @@ impl<D: BlockDevice> Ext<D> {
     /// seconds: within one second, nothing becomes dirty, as in Linux (`s_time_gran`).
     pub(crate) fn put_times(&mut self, inode: u32, what: &Inode) -> Result<(), ExtError> {
         let (block, at) = self.inode_place(inode);
+        let mut bytes = [0; FIELDS_BYTES];
         let size = self.store.layout.inode_size as usize;
-        let known = &self.store.block(block)?[at..at + size];
-        let mut bytes = known.to_vec();
-        what.put(&mut bytes);
+        let bytes = &mut bytes[..size.min(FIELDS_BYTES)];
+        let known = &self.store.block(block)?[at..at + bytes.len()];
+        bytes.copy_from_slice(known);
+        what.put(bytes);
         if bytes == known {
             return Ok(());
         }

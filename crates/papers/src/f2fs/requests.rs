@@ -23,6 +23,8 @@ const SECTOR: u32 = 512;
 const DIRTY_BYTES: u64 = 512 << 20;
 /// Bytes of the longest request: the two block layers merge up to other lengths.
 const MERGED_BYTES: u64 = 128 << 10;
+/// Time from one call to the next, so that each write changes the time of its file.
+const CALL_NS: u32 = 4_000_000;
 /// The phase that no call of the work belongs to.
 const UNMOUNT: &str = "unmount";
 
@@ -149,9 +151,10 @@ pub fn ours(work: &Work) -> Result<Requests, PaperError> {
     let mut ext = Ext::mount(disk, options).map_err(|error| wrong(&error))?;
     let mut calls = work.open().map_err(|error| wrong(&error))?;
     let mut player = Player::new(Ino::ROOT);
-    let now = Time::new(1);
+    let mut now = Time::new(1);
     counter.borrow_mut().is_counting = true;
     while let Some(call) = calls.next().filter(|_| calls.phase() != UNMOUNT) {
+        now.nanos = (now.nanos + CALL_NS) % 1_000_000_000;
         // The player in the guest syncs its directory.
         let done = match call {
             FileCall::Sync => ext
