@@ -84,7 +84,9 @@ jffs2() {
         ;;
     esac
     # JFFS2 forgets its root's time, unless it was set.
-    touch -d @1000000001 /mnt && sync && manifest /mnt $1 && umount /mnt && dump $1 $2 mtd0
+    touch -d @1000000001 /mnt && umount /mnt || return 1
+    # In memory, a file written over has the time at which the call began; its nodes may be a second younger.
+    mount -r -t jffs2 mtd0 /mnt && manifest /mnt $1 && umount /mnt && dump $1 $2 mtd0
 }
 
 # volumes KEY: the trees and the contents of both volumes, as the kernel reads them
