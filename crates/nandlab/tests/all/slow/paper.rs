@@ -411,7 +411,6 @@ fn ubil_shows_figure_and_table_and_judges_the_claims() {
         ("no-degradation-headers", "fails"),
         ("writes-gain-headers", "fails"),
         ("reads-same-headers", "holds"),
-        // With the seeds of the usual size it is undecided.
         ("no-degradation-ubifs", "holds"),
         ("writes-gain-ubifs", "fails"),
         ("reads-same-ubifs", "holds"),
