@@ -9,8 +9,8 @@
 //! the comparison.
 //!
 //! *Map.* [`edit`] the language; [`plant`] the files of good media; [`disk`] edits of disks, for
-//! [`ext`], [`fat`] and [`f2fs`]; [`jffs2`], [`ubi`] and [`ubifs`], edits of flash; [`strike`], damage that
-//! knows no structure.
+//! [`ext`], [`fat`] and [`f2fs`]; [`jffs2`], [`ubi`] and [`ubifs`], edits of flash; [`strike`],
+//! damage that knows no structure.
 
 #![forbid(unsafe_code)]
 

@@ -18,8 +18,8 @@ pub fn strike(disk: &mut Ram, at: u64, word: u64) {
     poke(disk, at, &[value, (word >> 32) as u8][..length]);
 }
 
-/// Strikes copies of a disk once or twice each, in the first `used` bytes behind the places. Returns
-/// a digest of all outcomes.
+/// Strikes copies of a disk once or twice each, in the first `used` bytes behind the places.
+/// Returns a digest of all outcomes.
 pub fn struck(
     disk: &Ram,
     (places, used): (&[u64], u64),

@@ -1,8 +1,8 @@
 //! Digests of what runs leave on their media, and of what callers see of damaged ones: no byte of a
 //! format changes unseen, and no answer to damage.
 //!
-//! A run may differ because you changed the format or an answer on purpose. Then let the kernel judge
-//! the format (the tests under `slow::`), and write the digests anew:
+//! A run may differ because you changed the format or an answer on purpose. Then let the kernel
+//! judge the format (the tests under `slow::`), and write the digests anew:
 //!
 //! ```console
 //! NANDLAB_RESULTS=1 cargo test -p nandlab-fat -- model

@@ -1,5 +1,5 @@
-//! Mounts of volumes of several sizes, and of journals of several lengths: virtual time on the chip,
-//! time on the wall, and the memory that the mount keeps.
+//! Mounts of volumes of several sizes, and of journals of several lengths: virtual time on the
+//! chip, time on the wall, and the memory that the mount keeps.
 //!
 //! The volume lies in UBI on an SLC chip of 2 KiB pages and 128 KiB blocks. The attach of UBI comes
 //! before the clock starts. The processor's costs are zero in virtual time.

@@ -36,8 +36,8 @@ fn volume(choices: &Format) -> Ram {
         ext.write(pieces, index * 2048, b"a piece", NOW).unwrap();
     }
     ext.fsync(pieces, Sync::All).unwrap();
-    // Two files that a mount has to end, one of them with a length to cut.
-    let gone = put(&mut ext, many, "GONE", &bytes(2, 9000));
+    // A mount has to end this file, which nobody has let go.
+    put(&mut ext, many, "GONE", &bytes(2, 9000));
     ext.unlink(many, b"GONE", NOW).unwrap();
     let shorter = SetAttr {
         size: Some(30_000),
@@ -47,7 +47,6 @@ fn volume(choices: &Format) -> Ram {
     ext.sync().unwrap();
     ext.write(large, 29_000, &bytes(3, 4000), NOW).unwrap();
     ext.fsync(large, Sync::All).unwrap();
-    let _ = gone;
     drop(ext);
     disk
 }

@@ -25,7 +25,7 @@ fn volume(options: Options) -> Ram {
         .unwrap();
     f2fs.setxattr(large, b"user.outside", &[5; 300], SetXattr::Any, NOW)
         .unwrap();
-    let gone = put(&mut f2fs, many, "GONE", &bytes(3, 9000));
+    put(&mut f2fs, many, "GONE", &bytes(3, 9000));
     f2fs.unlink(many, b"GONE", NOW).unwrap();
     f2fs.sync().unwrap();
     for number in 0..4 {
@@ -40,7 +40,6 @@ fn volume(options: Options) -> Ram {
     }
     f2fs.write(large, 50_000, &bytes(4, 9000), NOW).unwrap();
     f2fs.fsync(large, Sync::All).unwrap();
-    let _ = gone;
     drop(f2fs);
     disk
 }

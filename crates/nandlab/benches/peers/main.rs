@@ -6,8 +6,8 @@
 //! those of the same round, of all threads and children; memory is the largest that one process
 //! held. Needs mtd-utils, f2fs-tools, e2fsprogs, dosfstools, mtools, time, and python3 with venv
 //! and pip for jefferson and ubi_reader, which it installs below the target directory. Words choose
-//! formats: jffs2, ubifs, f2fs, ext3, ext4, fat. `$DUMP_F2FS` names a dump.f2fs that takes trees out, as its source does
-//! since the release of 1.16.0; an older one takes single files only.
+//! formats: jffs2, ubifs, f2fs, ext3, ext4, fat. `$DUMP_F2FS` names a dump.f2fs that takes trees
+//! out, as its source does since the release of 1.16.0; an older one takes single files only.
 
 mod measure;
 #[path = "../../../jffs2/benches/image/tree.rs"]

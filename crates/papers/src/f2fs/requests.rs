@@ -50,8 +50,8 @@ impl Requests {
     }
 }
 
-/// Counts the requests of a disk. Writes that go on where the one before ended are one request, as a
-/// block layer merges them, up to [`MERGED_BYTES`] and until a flush.
+/// Counts the requests of a disk. Writes that go on where the one before ended are one request, as
+/// a block layer merges them, up to [`MERGED_BYTES`] and until a flush.
 #[derive(Debug, Default)]
 struct Counter {
     requests: Requests,

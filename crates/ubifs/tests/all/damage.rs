@@ -11,7 +11,7 @@ use nandlab_vfs::{FileSystem, Ino, SetAttr, Sync, Time};
 const LEB: u32 = 15_872;
 const LEBS: u32 = 90;
 
-/// A volume with a journal in use, files without a name, and an unfinished truncation.
+/// A volume with a journal in use, and files without a name.
 fn volume(choices: Format) -> Vec<u8> {
     let choices = Format {
         page: Some(512),
@@ -32,11 +32,11 @@ fn volume(choices: Format) -> Vec<u8> {
         fs.sync().unwrap();
     }
     model.run(&mut fs, 60).unwrap();
-    let shorter = SetAttr {
+    let change = SetAttr {
         mode: Some(0o755),
         ..SetAttr::default()
     };
-    fs.setattr(Ino::ROOT, &shorter, Time::new(9)).unwrap();
+    fs.setattr(Ino::ROOT, &change, Time::new(9)).unwrap();
     fs.fsync(Ino::ROOT, Sync::All).unwrap();
     fs.into_lebs().into_bytes()
 }

@@ -1,6 +1,6 @@
 //! The real kernel mounts volumes that we made and wrote, unmounted or cut, with all of its own
-//! checks at work. It sees our tree, writes one of its own, and we see that. The volumes stay nearly
-//! full, so that collection and commits are at work.
+//! checks at work. It sees our tree, writes one of its own, and we see that. The volumes stay
+//! nearly full, so that collection and commits are at work.
 //!
 //! `NANDLAB_UBIFS_CALLS=COUNT` takes every form of a volume, unmounted and cut, with `COUNT` calls;
 //! `NANDLAB_UBIFS_FORMS=TEXT` only those whose names contain `TEXT`.

@@ -1,5 +1,5 @@
-//! JFFS2, UBI and UBIFS: of a medium that we call sound, the kernel reads what we read, and it does not
-//! complain.
+//! JFFS2, UBI and UBIFS: of a medium that we call sound, the kernel reads what we read, and it does
+//! not complain.
 //!
 //! No tool checks these formats, so the kernel itself is the judge. Many media share one boot.
 //! Media that we call damaged are not asked about.
