@@ -10,7 +10,9 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-const USAGE: &str = "expected TARGET EXECUTIONS [SEED] or TARGET FILE: one of jffs2, ubi, ubifs, f2fs, ext, fat, image, and how many runs, or an input to run again; or abuse RUNS [SEED]";
+const USAGE: &str = "expected TARGET EXECUTIONS [SEED] or TARGET FILE: \
+    one of jffs2, ubi, ubifs, f2fs, ext, fat, image, \
+    and how many runs, or an input to run again; or abuse RUNS [SEED]";
 const TARGETS: &[&str] = &["jffs2", "ubi", "ubifs", "f2fs", "ext", "fat", "image"];
 
 /// Counters at every edge. What comparisons compare is not traced: it takes two thirds of the time,

@@ -101,7 +101,7 @@ impl<F: FileSystem> PageCache<F> {
     }
 
     /// Writes as JFFS2 does on Linux. It reads a page before a part of it changes. A write that
-    /// ends with a page hands over the whole page, so that nobody reads it back.
+    /// ends with a page writes the whole page, so that nobody reads it back.
     pub fn of_whole_pages(mut self) -> Self {
         self.whole = true;
         self

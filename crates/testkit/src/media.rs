@@ -12,7 +12,7 @@ use crate::kept::assert_line;
 use nandlab_block::{BlockDevice, Lba};
 use nandlab_mtd::{Mtd, Page};
 use sha2::{Digest as _, Sha256};
-use std::fmt::{self, Debug, Write as _};
+use std::fmt::{self, Debug, Display, Write as _};
 
 const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/media.txt");
 
@@ -31,6 +31,18 @@ impl Media {
     pub fn note(&mut self, value: &impl Debug) {
         let mut sink = Sink(&mut self.0);
         write!(sink, "{value:?};").expect("a digest takes all text");
+    }
+
+    /// Adds the text of an error, or what `each` notes of a success.
+    pub fn note_or<T, E: Display>(
+        &mut self,
+        outcome: Result<T, E>,
+        each: impl FnOnce(T, &mut Self),
+    ) {
+        match outcome {
+            Ok(value) => each(value, self),
+            Err(error) => self.note(&error.to_string()),
+        }
     }
 
     /// Adds the digest of other media.

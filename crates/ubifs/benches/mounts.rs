@@ -34,7 +34,8 @@ const JOURNALS: [u64; 5] = [0, MIB / 4, MIB, 3 * MIB, 6 * MIB];
 
 fn main() {
     println!(
-        "| chip, MiB | contents, MiB | journal, KiB | nodes in it | mount, virtual ms | mount, wall ms | heap, KiB |"
+        "| chip, MiB | contents, MiB | journal, KiB | nodes in it \
+         | mount, virtual ms | mount, wall ms | heap, KiB |"
     );
     println!("|---:|---:|---:|---:|---:|---:|---:|");
     for (chip, contents) in SIZES {

@@ -58,21 +58,17 @@ fn outcome(disk: &mut Ram) -> Media {
         read_only: true,
         ..Options::default()
     };
-    match Ext::mount(&mut *disk, looks) {
-        Ok(mut ext) => {
-            seen.note(&ext.check());
-            seen.note(ext.layout());
-        }
-        Err(error) => seen.note(&error.to_string()),
-    }
+    seen.note_or(Ext::mount(&mut *disk, looks), |mut ext, seen| {
+        seen.note(&ext.check());
+        seen.note(ext.layout());
+    });
     let small = Options {
         cache_bytes: 16 * 1024,
         ..Options::default()
     };
-    match Ext::mount(&mut *disk, small) {
-        Ok(mut ext) => seen.add(use_up(&mut ext, 24)),
-        Err(error) => seen.note(&error.to_string()),
-    }
+    seen.note_or(Ext::mount(&mut *disk, small), |mut ext, seen| {
+        seen.add(use_up(&mut ext, 24));
+    });
     seen.disk(disk)
 }
 

@@ -52,13 +52,10 @@ fn outcome(disk: &mut Ram) -> Media {
         cache_bytes: 64 * 1024,
         ..Options::default()
     };
-    match F2fs::mount(&mut *disk, small) {
-        Ok(mut f2fs) => {
-            seen.add(use_up(&mut f2fs, 24));
-            seen.note(&f2fs.counts());
-        }
-        Err(error) => seen.note(&error.to_string()),
-    }
+    seen.note_or(F2fs::mount(&mut *disk, small), |mut f2fs, seen| {
+        seen.add(use_up(&mut f2fs, 24));
+        seen.note(&f2fs.counts());
+    });
     look(disk, &mut seen);
     seen
 }
@@ -68,14 +65,11 @@ fn look(disk: &mut Ram, seen: &mut Media) {
         read_only: true,
         ..Options::default()
     };
-    match F2fs::mount(&mut *disk, looks) {
-        Ok(mut f2fs) => {
-            seen.note(&f2fs.check());
-            seen.note(f2fs.layout());
-            seen.note(&f2fs.valid_blocks().collect::<Vec<_>>());
-        }
-        Err(error) => seen.note(&error.to_string()),
-    }
+    seen.note_or(F2fs::mount(&mut *disk, looks), |mut f2fs, seen| {
+        seen.note(&f2fs.check());
+        seen.note(f2fs.layout());
+        seen.note(&f2fs.valid_blocks().collect::<Vec<_>>());
+    });
 }
 
 /// Makes the checksums of both checkpoints right again first.

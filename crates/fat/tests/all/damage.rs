@@ -37,21 +37,17 @@ fn outcome(disk: &mut Ram) -> Media {
         read_only: true,
         ..Options::default()
     };
-    match Fat::mount(&mut *disk, looks) {
-        Ok(mut fat) => {
-            seen.note(&fat.check());
-            seen.note(fat.layout());
-        }
-        Err(error) => seen.note(&error.to_string()),
-    }
+    seen.note_or(Fat::mount(&mut *disk, looks), |mut fat, seen| {
+        seen.note(&fat.check());
+        seen.note(fat.layout());
+    });
     let small = Options {
         cache_bytes: 16 * 1024,
         ..Options::default()
     };
-    match Fat::mount(&mut *disk, small) {
-        Ok(mut fat) => seen.add(use_up(&mut fat, 24)),
-        Err(error) => seen.note(&error.to_string()),
-    }
+    seen.note_or(Fat::mount(&mut *disk, small), |mut fat, seen| {
+        seen.add(use_up(&mut fat, 24));
+    });
     seen.disk(disk)
 }
 
@@ -79,13 +75,11 @@ fn every_answer_to_damage_of_the_memory_is_a_kept_one() {
     let outcome = |disk: &mut Ram| {
         let mut seen = Media::default();
         let mut memory = memory.clone();
-        match Fat::mount_with_nvram(&mut *disk, &mut memory, Options::default()) {
-            Ok(mut fat) => {
-                seen.note(&fat.check());
-                seen.add(use_up(&mut fat, 12));
-            }
-            Err(error) => seen.note(&error.to_string()),
-        }
+        let mounted = Fat::mount_with_nvram(&mut *disk, &mut memory, Options::default());
+        seen.note_or(mounted, |mut fat, seen| {
+            seen.note(&fat.check());
+            seen.add(use_up(&mut fat, 12));
+        });
         seen.disk(disk)
     };
     struck(&written, (&places, 512), 200, outcome).assert("damage, fat memory");

@@ -330,7 +330,7 @@ impl History {
 }
 
 impl Version {
-    /// The state of the inode. Call [`settle`] before.
+    /// The state of the inode. Call [`settle`] first.
     fn state(&self) -> State {
         self.state.unwrap_or_default()
     }

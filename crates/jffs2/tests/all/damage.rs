@@ -16,21 +16,15 @@ fn outcome<M: Mtd>(mut mtd: M, options: Options) -> Media {
         read_only: true,
         ..options
     };
-    match Jffs2::mount(&mut mtd, looks) {
-        Ok(mut fs) => {
-            seen.note(&fs.check());
-            seen.add(exercise(&mut fs, 30));
-        }
-        Err(error) => seen.note(&error.to_string()),
-    }
-    match Jffs2::mount(&mut mtd, options) {
-        Ok(mut fs) => {
-            seen.add(exercise(&mut fs, 30));
-            (0..40).for_each(|_| seen.note(&FileSystem::work(&mut fs, NOW)));
-            seen.add(use_up(&mut fs, 0));
-        }
-        Err(error) => seen.note(&error.to_string()),
-    }
+    seen.note_or(Jffs2::mount(&mut mtd, looks), |mut fs, seen| {
+        seen.note(&fs.check());
+        seen.add(exercise(&mut fs, 30));
+    });
+    seen.note_or(Jffs2::mount(&mut mtd, options), |mut fs, seen| {
+        seen.add(exercise(&mut fs, 30));
+        (0..40).for_each(|_| seen.note(&FileSystem::work(&mut fs, NOW)));
+        seen.add(use_up(&mut fs, 0));
+    });
     seen.flash(&mut mtd)
 }
 

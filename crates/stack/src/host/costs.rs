@@ -68,7 +68,7 @@ costs! {
     ext_page: "ext-page" in "instructions",
     /// A block that ext takes for a file.
     ext_block: "ext-block" in "instructions",
-    /// A page of a file that ext hands to the block layer.
+    /// A page of a file that ext submits to the block layer.
     ext_out: "ext-out" in "instructions",
     /// A write(2) to a file system with a journal, besides.
     journal_call: "journal-call" in "instructions",

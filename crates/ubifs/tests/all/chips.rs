@@ -21,23 +21,27 @@ impl Chip {
     pub fn bytes(&self) -> usize {
         self.block as usize * self.blocks as usize
     }
+
+    /// Dumps of it.
+    pub fn dump_format(&self) -> ImageFormat {
+        ImageFormat {
+            page: self.page,
+            oob: 0,
+            pages_per_block: self.block / self.page,
+            layout: Layout::Raw,
+            ecc: None,
+        }
+    }
 }
 
 /// Attaches UBI, and mounts its first volume.
 pub fn mounted(chip: Chip, dump: Vec<u8>) -> Result<Ubifs<UbiLebs<Dump>>, Box<dyn Error>> {
-    let format = ImageFormat {
-        page: chip.page,
-        oob: 0,
-        pages_per_block: chip.block / chip.page,
-        layout: Layout::Raw,
-        ecc: None,
-    };
     // Linux puts it into a part of a page where the chip has those.
     let vid = dump[16..20].try_into().map(u32::from_be_bytes)?;
     let options = Options {
         headers: Headers::At(vid),
         ..Options::default()
     };
-    let ubi = Ubi::attach(Image::new(dump, format)?, options)?;
+    let ubi = Ubi::attach(Image::new(dump, chip.dump_format())?, options)?;
     Ok(Ubifs::mount(UbiLebs::new(ubi, 0)?)?)
 }

@@ -52,15 +52,12 @@ fn outcome(bytes: &[u8]) -> Media {
         seen.note(&"no superblock");
         return seen;
     };
-    match Ubifs::mount(lebs) {
-        Ok(mut fs) => {
-            seen.note(&fs.check());
-            seen.note(fs.journal());
-            seen.note(fs.head());
-            seen.add(use_up(&mut fs, 24));
-        }
-        Err(error) => seen.note(&error.to_string()),
-    }
+    seen.note_or(Ubifs::mount(lebs), |mut fs, seen| {
+        seen.note(&fs.check());
+        seen.note(fs.journal());
+        seen.note(fs.head());
+        seen.add(use_up(&mut fs, 24));
+    });
     match bare(bytes).map(Ubifs::mount_writable) {
         Some(Ok(mut fs)) => {
             seen.add(use_up(&mut fs, 24));

@@ -40,9 +40,9 @@ const RECOVER: &str = r#"
     mp ext4 && mp loop || exit 1
 "#;
 
-/// Shell: `work DEVICE COPIES OPTIONS NAME` uses a copy of the volume in memory, and copies it to
-/// the second disk behind each fsync, as a power cut there leaves it. Then the kernel recovers each
-/// copy and lists it.
+/// Shell: `work DEVICE COPIES OPTIONS NAME` uses a copy of the volume in memory. Behind each fsync
+/// it copies the volume to the second disk, as a power cut there leaves it. Then the kernel recovers
+/// each copy and lists it.
 const WORK: &str = r#"
     cuts=0
     cut() {

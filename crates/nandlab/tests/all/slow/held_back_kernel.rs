@@ -29,14 +29,9 @@ const fn jffs2(
     [count, bytes]: [u64; 2],
     look: Look,
 ) -> Workload {
-    let on = On::Jffs2(compression);
     Workload {
-        key,
-        on,
-        kind,
-        count,
-        bytes,
         look,
+        ..ext3(key, On::Jffs2(compression), kind, count, bytes)
     }
 }
 
@@ -231,13 +226,15 @@ const UBI: [(&str, u32, u32, &str); 3] = [
 /// The end of the guest's script: UBI on partitions of its own.
 const UBI_SCRIPT: &str = "
 umount /mnt
-rmmod mtdspy && rmmod nandsim && mp nandsim id_bytes=0xec,0xf1,0x00,0x15 parts=96,192,256,320 && mp ubi || exit 1
+rmmod mtdspy && rmmod nandsim || exit 1
+mp nandsim id_bytes=0xec,0xf1,0x00,0x15 parts=96,192,256,320 && mp ubi || exit 1
 spy 1
 attached ubi-attach-96 1
 attached ubi-attach-192 2
 attached ubi-attach-256 3
 attached ubi-attach-320 4
-/usr/sbin/ubiattach -m 3 -O 2048 >/dev/null && /usr/sbin/ubimkvol /dev/ubi0 -N data -S 60 >/dev/null || exit 1
+/usr/sbin/ubiattach -m 3 -O 2048 >/dev/null || exit 1
+/usr/sbin/ubimkvol /dev/ubi0 -N data -S 60 >/dev/null || exit 1
 head -c $((60 * 126976)) /dev/zero | tr '\\0' a >/tmp/data
 /usr/sbin/ubiupdatevol /dev/ubi0_0 /tmp/data && /usr/sbin/ubidetach -m 3 >/dev/null || exit 1
 user ubi-attach-256-data attach 15 /dev/ubi_ctrl 3
@@ -245,8 +242,9 @@ user ubi-attach-256-data attach 15 /dev/ubi_ctrl 3
 
 /// The first lines load the modules.
 const MODULES: &str = "
-mp nandcore && mp mtdram total_size=16384 erase_size=128 && mp nandsim id_bytes=0xec,0xf1,0x00,0x15 parts=160 && mp mtdblock && mp jffs2 &&
-    mp ext4 || exit 1
+mp nandcore && mp mtdram total_size=16384 erase_size=128 || exit 1
+mp nandsim id_bytes=0xec,0xf1,0x00,0x15 parts=160 || exit 1
+mp mtdblock && mp jffs2 && mp ext4 || exit 1
 user call-nothing nothing 100 /
 ";
 

@@ -10,16 +10,16 @@
 //! package that is missing.
 
 use super::forms::{self, Form, calls, first_lines};
+use super::ubifs_kernel::guest;
 use crate::chips::{Dump, mounted};
+use nandlab_oracle::Report;
 use nandlab_oracle::manifest::differences;
-use nandlab_oracle::{Disk, Report};
 use nandlab_testkit::manifest::manifest;
 use nandlab_testkit::{kernel, tools, xattrs};
 use nandlab_ubifs::{UbiLebs, Ubifs};
 use nandlab_vfs::{Caller, Errno, FileSystem as _, Ino, NewNode, Time};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
 use std::time::Duration;
 
 const STATES: [&str; 3] = ["clean", "cut", "after"];
@@ -58,7 +58,8 @@ fn judge(forms: &[Form], calls: u64) {
         place += step * STATES.len();
     }
     disk.set_len((place * UNIT) as u64).unwrap();
-    let report = kernel::boot(guest(&path).timeout(PATIENCE).script(script));
+    let guest = guest(&path).file("/churn", tools::compiled(include_str!("churn.c")));
+    let report = kernel::boot(guest.timeout(PATIENCE).script(script));
     let disk = File::open(path).unwrap();
     let mut wrong = Vec::new();
     for (form, place) in forms.iter().zip(places) {
@@ -89,24 +90,6 @@ fn line(form: &Form, place: usize, step: usize, calls: u64) -> String {
         "churned {key} {place} {step} {lpt} {compressor} {calls} {page} {nandsim} parts={blocks} \
          || {{ echo {key} failed; dmesg | tail -20; exit 1; }}\n"
     )
-}
-
-fn guest(disk: &Path) -> nandlab_oracle::Guest {
-    let programs = [
-        "nandwrite",
-        "nanddump",
-        "ubiattach",
-        "ubidetach",
-        "ubimkvol",
-    ];
-    let guest = programs.iter().fold(kernel::guest(), |guest, program| {
-        guest.program(Path::new("/usr/sbin").join(program))
-    });
-    guest
-        .file("/churn", tools::compiled(include_str!("churn.c")))
-        .file("/xattrs", xattrs::program())
-        .memory(900)
-        .disk(Disk::File(disk.into()))
 }
 
 /// The kernel's counters of a form, which must show that its mechanisms were at work.

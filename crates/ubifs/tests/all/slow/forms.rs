@@ -1,7 +1,7 @@
 //! The forms of volumes that the kernel judges: page size, form of the properties tree, compressor.
 
 use crate::chips::{Chip, Dump};
-use nandlab_mtd::{Image, ImageFormat, Layout};
+use nandlab_mtd::Image;
 use nandlab_ubi::{Headers, Options, Ubi, VolumeSpec};
 use nandlab_ubifs::{Format, UbiLebs, format};
 use nandlab_vfs::Time;
@@ -85,14 +85,7 @@ impl Form {
 
 /// A UBI volume without contents, of a whole chip.
 pub fn blank(chip: Chip) -> UbiLebs<Dump> {
-    let shape = ImageFormat {
-        page: chip.page,
-        oob: 0,
-        pages_per_block: chip.block / chip.page,
-        layout: Layout::Raw,
-        ecc: None,
-    };
-    let image = Image::new(vec![0xFF; chip.bytes()], shape).unwrap();
+    let image = Image::new(vec![0xFF; chip.bytes()], chip.dump_format()).unwrap();
     let options = Options {
         headers: Headers::At(chip.page),
         image_seq: 5,

@@ -8,7 +8,7 @@
 
 use crate::chips::{Chip, Dump, mounted};
 use nandlab_oracle::manifest::{Manifest, differences};
-use nandlab_oracle::{Disk, Report};
+use nandlab_oracle::{Disk, Guest, Report};
 use nandlab_testkit::manifest::manifest;
 use nandlab_testkit::{kernel, tools, xattrs};
 use nandlab_ubifs::format::{Kind, node};
@@ -16,6 +16,7 @@ use nandlab_ubifs::{LebError, LebShape, Lebs, UbiLebs, Ubifs};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 
 const FUNCTIONS: &str = include_str!("life.sh");
 const COMPRESSORS: [&str; 4] = ["none", "lzo", "zlib", "zstd"];
@@ -53,14 +54,8 @@ fn trees_on_pages_of_4_kib_are_the_kernels() {
     });
 }
 
-fn judge(chip: Chip) {
-    let scratch = tempfile::tempdir().unwrap();
-    let path = scratch.path().join("disk");
-    let bytes = chip.bytes();
-    let step = bytes / UNIT;
-    let disk = File::create(&path).unwrap();
-    let dumps = COMPRESSORS.len() * STATES.len();
-    disk.set_len((bytes * dumps) as u64).unwrap();
+/// A guest with the tools of UBI, and a disk for dumps.
+pub fn guest(disk: &Path) -> Guest {
     let programs = [
         "nandwrite",
         "nanddump",
@@ -69,13 +64,23 @@ fn judge(chip: Chip) {
         "ubimkvol",
     ];
     let guest = programs.iter().fold(kernel::guest(), |guest, program| {
-        guest.program(std::path::Path::new("/usr/sbin").join(program))
+        guest.program(Path::new("/usr/sbin").join(program))
     });
-    let guest = guest
-        .file("/life", tools::compiled(include_str!("life.c")))
+    guest
         .file("/xattrs", xattrs::program())
         .memory(900)
-        .disk(Disk::File(path.clone()));
+        .disk(Disk::File(disk.into()))
+}
+
+fn judge(chip: Chip) {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("disk");
+    let bytes = chip.bytes();
+    let step = bytes / UNIT;
+    let disk = File::create(&path).unwrap();
+    let dumps = COMPRESSORS.len() * STATES.len();
+    disk.set_len((bytes * dumps) as u64).unwrap();
+    let guest = guest(&path).file("/life", tools::compiled(include_str!("life.c")));
     let mut script = String::from(FUNCTIONS);
     script += "mp ubi && mp ubifs && mount -t debugfs d /sys/kernel/debug || exit 1\n";
     for (index, compressor) in COMPRESSORS.iter().enumerate() {

@@ -6,6 +6,17 @@ complaints() {
     say $1-done yes
 }
 
+# listed KEY: the tree at /mnt, which it unmounts
+listed() {
+    # A file that cannot be read has no hash, and a listing without it is none.
+    if find /mnt -type f -exec cat {} + >/dev/null 2>/tmp/why; then
+        manifest /mnt $1 || say $1-refused listing
+    else
+        say $1-refused "$(head -1 /tmp/why)"
+    fi
+    umount /mnt || exit 1
+}
+
 prepare_jffs2() {
     mp mtdram total_size=64 erase_size=8 && mp mtdblock && mp jffs2 || exit 1
     dmesg -c >/dev/null
@@ -17,13 +28,7 @@ jffs2() {
     if ! mount -t jffs2 mtd0 /mnt 2>/tmp/why; then
         say $1-refused "$(cat /tmp/why)"
     else
-        # A file that cannot be read has no hash, and a listing without it is none.
-        if find /mnt -type f -exec cat {} + >/dev/null 2>/tmp/why; then
-            manifest /mnt $1 || say $1-refused listing
-        else
-            say $1-refused "$(head -1 /tmp/why)"
-        fi
-        umount /mnt || exit 1
+        listed $1
     fi
     complaints $1 'warn|error|crc|argh|corrupt|fail|bad |invalid|magic|inconsistent|notice'
 }
@@ -74,12 +79,7 @@ ubifs() {
         if ! mount -t ubifs ubi0:root /mnt 2>/tmp/why; then
             say $1-refused "$(cat /tmp/why)"
         else
-            if find /mnt -type f -exec cat {} + >/dev/null 2>/tmp/why; then
-                manifest /mnt $1 || say $1-refused listing
-            else
-                say $1-refused "$(head -1 /tmp/why)"
-            fi
-            umount /mnt || exit 1
+            listed $1
         fi
         /usr/sbin/ubidetach -d 0 >/dev/null || exit 1
     fi
