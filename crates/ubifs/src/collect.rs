@@ -5,7 +5,7 @@
 
 use crate::bug::SeededBug;
 use crate::error::Result;
-use crate::format::{Branch, Key, Kind, Props};
+use crate::format::{Branch, Key, Kind, Props, align8};
 use crate::index::Slot;
 use crate::journal::Head;
 use crate::lebs::Lebs;
@@ -38,7 +38,11 @@ impl<L: Lebs> Ubifs<L> {
         };
         // A block without nodes in use may be one that a power cut brought back in part.
         if props.used(self.media.geometry().leb) > 0 {
-            self.move_all(victim)?;
+            // Its nodes may go to any block but itself.
+            self.writer.blocks.take(victim);
+            let moved = self.move_all(victim);
+            self.writer.blocks.release(victim);
+            moved?;
         }
         self.count_obsolete();
         if !self.media.has_bug(SeededBug::CollectUnflushed) {
@@ -94,13 +98,24 @@ impl<L: Lebs> Ubifs<L> {
         all.find(|(_, at)| *at == place).map(|(slot, _)| slot)
     }
 
+    /// A block for moved nodes, and the byte in it where it is free. A full volume of Linux may have
+    /// no empty block: then the nodes go behind others, as in `ubifs_rcvry_gc_commit`.
+    fn room_for_moved(&mut self, len: u32) -> Result<(u32, u32)> {
+        let kept = self.writer.gc_lnum.take();
+        let blocks = &self.writer.blocks;
+        if let Some(lnum) = kept.or_else(|| blocks.empty()) {
+            return Ok((lnum, 0));
+        }
+        let partial = blocks.partial(align8(len));
+        let (lnum, props) = partial.ok_or(Errno::NoSpace)?;
+        Ok((lnum, self.media.geometry().leb - props.free))
+    }
+
     fn move_node(&mut self, node: &[u8]) -> Result<Branch> {
-        if self.left(Head::Moved) < crate::format::align8(node.len() as u32) {
+        if self.left(Head::Moved) < align8(node.len() as u32) {
             self.close_head(Head::Moved)?;
-            let kept = self.writer.gc_lnum.take();
-            let empty = kept.or_else(|| self.writer.blocks.empty());
-            let lnum = empty.ok_or(Errno::NoSpace)?;
-            self.open_head(Head::Moved, lnum, 0)?;
+            let (lnum, offs) = self.room_for_moved(node.len() as u32)?;
+            self.open_head(Head::Moved, lnum, offs)?;
         }
         let at = self.push(Head::Moved, node).ok_or(Errno::NoSpace)?;
         self.write_whole(Head::Moved)?;
@@ -115,6 +130,52 @@ mod tests {
     use nandlab_vfs::{Caller, FileSystem as _, Ino, NewNode, Time};
 
     const LEB: u32 = 15_872;
+
+    /// Linux may leave a full volume without an empty block.
+    #[test]
+    fn without_an_empty_block_nodes_go_behind_others() {
+        let choices = Format {
+            page: Some(512),
+            compressor: 0,
+            ..Format::default()
+        };
+        let bytes = vec![0xFF; LEB as usize * 100];
+        let lebs = format(Bare::with(bytes, LEB, 100), &choices).unwrap();
+        let mut fs = Ubifs::mount_writable(lebs).unwrap();
+        let by = Caller::root(Time::new(1));
+        let contents = |number| nandlab_testkit::files::bytes(number, 3000);
+        for number in 0..40 {
+            let name = alloc::format!("{number}");
+            let made = fs.create(Ino::ROOT, name.as_bytes(), NewNode::File, 0o644, by);
+            let ino = made.unwrap().ino;
+            fs.write(ino, 0, &contents(number), by.now).unwrap();
+            fs.forget(ino, 1);
+        }
+        for number in (0..40).filter(|number| number % 4 > 0) {
+            let name = alloc::format!("{number}");
+            fs.unlink(Ino::ROOT, name.as_bytes(), by.now).unwrap();
+        }
+        fs.sync().unwrap();
+        // The heads let go of their blocks, and no block is empty any more.
+        fs.unmount().unwrap();
+        let mut fs = Ubifs::mount_writable(fs.into_lebs()).unwrap();
+        fs.writer.gc_lnum = None;
+        while let Some(lnum) = fs.writer.blocks.empty() {
+            fs.writer.blocks.take(lnum);
+        }
+        assert!(fs.make_room().unwrap());
+        assert!(fs.counts().moved > 0, "{:?}", fs.counts());
+        fs.unmount().unwrap();
+        let mut fs = Ubifs::mount(fs.into_lebs()).unwrap();
+        assert_eq!(fs.check().findings, []);
+        for number in (0..40).step_by(4) {
+            let name = alloc::format!("{number}");
+            let ino = fs.lookup(Ino::ROOT, name.as_bytes()).unwrap().ino;
+            let mut found = vec![0; 3000];
+            fs.read(ino, 0, &mut found).unwrap();
+            assert_eq!(found, contents(number), "{number}");
+        }
+    }
 
     /// A power cut may bring an unmapped block back in part, while the properties still count its
     /// nodes as dirty.

@@ -82,7 +82,9 @@ impl<L: Lebs> Ubifs<L> {
     /// volume without them.
     fn regain(&mut self) -> Result<()> {
         let spare = self.spare_blocks();
-        if self.writer.blocks.empties() + FEWER > spare {
+        let empties = self.writer.blocks.empties();
+        let may_collect = empties > 0 || self.writer.gc_lnum.is_some();
+        if may_collect && empties + FEWER > spare {
             return Ok(());
         }
         for _ in 0..REGAIN_ROUNDS * (spare + 1) {
