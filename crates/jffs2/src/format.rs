@@ -179,6 +179,14 @@ pub(crate) struct RawInode {
 }
 
 impl RawInode {
+    /// Whether the collector may have made one of the two from the other. Linux keeps the version of
+    /// a hole that is overwritten in part, and writes the inode's fields of that time
+    /// (`jffs2_garbage_collect_hole`).
+    pub fn is_copy_of(&self, other: &Self) -> bool {
+        let hole = |raw: &Self| (raw.compr == crate::compress::ZERO).then_some((raw.offset, raw.dsize));
+        self == other || hole(self).is_some() && hole(self) == hole(other)
+    }
+
     /// None where the checksum is not the node's own.
     pub fn read(e: Endian, bytes: &[u8; INODE]) -> Option<Self> {
         (crc(&bytes[..INODE - 8]) == e.get32(bytes, 64)).then(|| Self {

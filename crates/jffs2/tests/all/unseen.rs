@@ -158,6 +158,36 @@ fn two_nodes_of_one_version_that_differ_are_damage() {
     assert!(found.iter().any(twin), "{found:?}");
 }
 
+/// Linux keeps the version of a hole that it collects, and writes the length of that time.
+#[test]
+fn a_collected_hole_with_its_old_version_is_no_damage() {
+    let options = Options {
+        summary: false,
+        ..Options::default()
+    };
+    let mut fs = Jffs2::mount(nor(8, BLOCK), options).unwrap();
+    let file = put(&mut fs, Ino::ROOT, "file", b"");
+    fs.write(file, 40_000, b"behind a hole", NOW).unwrap();
+    fs.write(file, 10_000, b"within the hole", NOW).unwrap();
+    let mut image = fs.into_mtd().into_backing();
+    let at = find(&image, 0xE002, |node| word(node, 52) == 40_000);
+    let last = nodes(&image).last().unwrap().0;
+    let end = (last + word(&image, last + 4) as usize).next_multiple_of(4);
+    assert_eq!(image[end..end + 68], [0xFF; 68]);
+    image.copy_within(at..at + 68, end);
+    forge(&mut image, (end, 0xE002), 7, 40_013);
+    assert_ne!(image[at..at + 68], image[end..end + 68]);
+    assert_eq!(damage_of(image.clone()), []);
+    // A hole of another length is no copy.
+    forge(&mut image, (end, 0xE002), 13, 39_000);
+    let found = damage_of(image);
+    let twin = |finding: &Finding| {
+        let words = "not the other node with its version";
+        [at, end].iter().any(|at| is_node(finding, *at, words))
+    };
+    assert!(found.iter().any(twin), "{found:?}");
+}
+
 /// Damage of a medium, one word of a list of which was changed, with its checksums.
 fn with_list_changed(at: usize, change: impl FnOnce(u32) -> u32) -> Vec<Finding> {
     let mut image = medium(Options::default());
