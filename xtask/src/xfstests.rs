@@ -53,12 +53,17 @@ const NEEDED: &[(&str, &str)] = &[
 ];
 
 /// The stacks: each file system on what it was made for, in 512 MiB, as much as some tests ask for.
-const STACKS: [(&str, &str); 3] = [
+const STACKS: [(&str, &str); 5] = [
     ("ext3", "[ftl]\nscheme = \"page\"\n[fs]\ntype = \"ext3\"\n"),
+    ("ext4", "[ftl]\nscheme = \"page\"\n[fs]\ntype = \"ext4\"\n"),
     ("f2fs", "[ftl]\nscheme = \"page\"\n[fs]\ntype = \"f2fs\"\n"),
     (
         "jffs2",
         "[ftl]\nscheme = \"none\"\n[fs]\ntype = \"jffs2\"\n",
+    ),
+    (
+        "ubifs",
+        "[ubi]\nattach = \"scan\"\n[fs]\ntype = \"ubifs\"\n",
     ),
 ];
 const CHIP: &str = "[chip]\npreset = \"slc-2k\"\nsize = \"512 MiB\"\n";

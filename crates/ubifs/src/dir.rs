@@ -8,7 +8,7 @@ use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 use crate::node::kind_of;
 use alloc::vec::Vec;
-use nandlab_vfs::{DirEntry, Errno, FileType, Ino};
+use nandlab_vfs::{DirEntry, Errno, FileType, Ino, check_name};
 
 /// An entry that was read.
 #[derive(Clone, Debug)]
@@ -54,6 +54,7 @@ impl<L: Lebs> Ubifs<L> {
 
     /// The inode that a name leads to.
     pub(crate) fn look_up(&mut self, dir: Ino, name: &[u8]) -> Result<Ino> {
+        check_name(name)?;
         let number = self.directory(dir)?.number;
         let entry = self.find(number, KeyKind::Dent, name)?;
         Ok(Ino(entry.inode.into()))

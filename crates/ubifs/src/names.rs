@@ -3,7 +3,7 @@
 
 use crate::batch::Batch;
 use crate::error::{Result, UbifsError};
-use crate::format::{Entry, IS_PACKED, Key, KeyKind, NAME_MAX, align8, number_of_kind};
+use crate::format::{Entry, IS_PACKED, Key, KeyKind, align8, number_of_kind};
 use crate::inode::{Inode, device_data};
 use crate::journal::Head;
 use crate::lebs::Lebs;
@@ -82,7 +82,6 @@ impl<L: Lebs> Ubifs<L> {
         }
         match parent.links {
             0 => Err(Errno::NoEntry.into()),
-            _ if name.len() > NAME_MAX => Err(Errno::NameTooLong.into()),
             _ => Ok(parent),
         }
     }
@@ -308,9 +307,6 @@ impl<L: Lebs> Ubifs<L> {
         let is_directory = inode.kind == FileType::Directory;
         if is_directory && self.is_inside(to.0, inode.number)? {
             return Err(Errno::Invalid.into());
-        }
-        if to.1.len() > NAME_MAX {
-            return Err(Errno::NameTooLong.into());
         }
         match target {
             Some(target) if how == Rename::Exchange => {

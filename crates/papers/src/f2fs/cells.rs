@@ -1,15 +1,15 @@
-//! Runs of F2FS, live, and of ext4, whose requests were recorded: the same calls on the same
-//! device.
+//! Runs of F2FS and of our ext4, live, and of the real ext4, whose requests were recorded: the same
+//! calls on the same device.
 //!
-//! Nothing but the device takes time: neither file system's processor is counted, and each waits
-//! where it flushes.
+//! In a run only the device takes time, and each file system waits where it flushes. The kernel's
+//! instructions were counted apart ([`processor`]) and are added to the phases.
 
-use super::rival;
 use super::work::{AGEING, SET_UP, Work};
+use super::{processor, rival};
 use crate::PaperError;
 use crate::runs::{Described, described};
 use nandlab_block::{BlockDevice, Lba};
-use nandlab_lab::run::{FilesOutcome, precondition, run_unproven};
+use nandlab_lab::run::{precondition, run_unproven};
 use nandlab_stack::Stack;
 use nandlab_workload::Op;
 use nandlab_workload::files::{FileCall, FileCalls};
@@ -24,11 +24,20 @@ pub const PIECE: usize = 1 << 20;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Phase {
     pub name: &'static str,
-    /// Virtual seconds of the phase.
-    pub seconds: f64,
+    /// Virtual seconds of the device.
+    pub device: f64,
+    /// Instructions of the kernel.
+    pub instructions: f64,
     pub calls: u64,
     /// Bytes that calls read and wrote.
     pub bytes: u64,
+}
+
+impl Phase {
+    /// Seconds of the device and of a processor with so many cycles an instruction.
+    fn seconds(&self, cycles: f64) -> f64 {
+        self.device + processor::seconds(self.instructions, cycles)
+    }
 }
 
 /// The phases of a run in order; those of one name that follow each other are one.
@@ -43,27 +52,51 @@ impl Phases {
 
     /// The phases that are measured: not those that prepare.
     pub fn reported(&self) -> impl Iterator<Item = &Phase> {
-        let prepare = [AGEING, SET_UP, "unmount"];
-        self.0
-            .iter()
-            .filter(move |phase| !prepare.contains(&phase.name))
+        self.0.iter().filter(|phase| is_reported(phase))
     }
 
     /// Seconds of all phases of this name.
     pub fn seconds(&self, name: &str) -> f64 {
-        self.named(name).map(|phase| phase.seconds).sum()
+        let phases = self.named(name);
+        phases.map(|phase| phase.seconds(processor::USUAL)).sum()
     }
 
-    /// Seconds of all phases that are measured.
-    pub fn measured(&self) -> f64 {
-        self.reported().map(|phase| phase.seconds).sum()
+    /// Seconds of the device in all phases of this name.
+    pub fn device(&self, name: &str) -> f64 {
+        self.named(name).map(|phase| phase.device).sum()
     }
 
-    /// Bytes a second in the phases of this name.
-    pub fn rate(&self, name: &str) -> f64 {
+    /// Seconds of all phases that are measured, with so many cycles an instruction.
+    pub fn measured(&self, cycles: f64) -> f64 {
+        self.reported().map(|phase| phase.seconds(cycles)).sum()
+    }
+
+    /// Bytes a second in the phases of this name, with so many cycles an instruction.
+    pub fn rate(&self, name: &str, cycles: f64) -> f64 {
         let bytes: u64 = self.named(name).map(|phase| phase.bytes).sum();
-        bytes as f64 / self.seconds(name)
+        let seconds: f64 = self.named(name).map(|phase| phase.seconds(cycles)).sum();
+        bytes as f64 / seconds
     }
+
+    /// Adds the instructions that the kernel took for this work, on the file system of this index.
+    fn with_processor(mut self, work: &Work, system: usize) -> Result<Self, PaperError> {
+        let mut seen: Vec<&str> = Vec::new();
+        for phase in self.0.iter_mut().filter(|phase| is_reported(phase)) {
+            // The counts are of all phases of one name.
+            if seen.contains(&phase.name) {
+                continue;
+            }
+            seen.push(phase.name);
+            let counted = processor::counted(work, phase.name);
+            let missing = || PaperError::wrong(work.key, format!("{}: not counted", phase.name));
+            phase.instructions = counted.ok_or_else(missing)?[system];
+        }
+        Ok(self)
+    }
+}
+
+fn is_reported(phase: &Phase) -> bool {
+    ![AGEING, SET_UP, "unmount"].contains(&phase.name)
 }
 
 /// The calls of a work.
@@ -97,20 +130,28 @@ pub fn phases_of(work: &Work) -> Result<Phases, PaperError> {
     Ok(Phases(phases))
 }
 
-pub fn live(work: &Work, settings: &[&str]) -> Result<FilesOutcome, PaperError> {
-    let mut calls = calls(work)?;
-    run_unproven(&EMMC.with(settings)?, &mut *calls)
-        .map_err(|error| PaperError::Run(work.key.into(), error.into()))
-}
+/// Settings with which our ext4 takes the place of F2FS.
+pub const LIVE: [&str; 5] = [
+    "fs.type=ext4",
+    "fs.segments-per-section=",
+    "fs.sections-per-zone=",
+    "fs.discard=",
+    "fs.ordered=",
+];
 
-pub fn phases(run: &FilesOutcome) -> Phases {
+/// A file system of ours takes the calls; it costs what this one of [`processor`] costs.
+pub fn live(work: &Work, settings: &[&str], system: usize) -> Result<Phases, PaperError> {
+    let mut calls = calls(work)?;
+    let run = run_unproven(&EMMC.with(settings)?, &mut *calls)
+        .map_err(|error| PaperError::Run(work.key.into(), error.into()))?;
     let phase = |phase: &nandlab_lab::run::PhaseOutcome| Phase {
         name: phase.name,
-        seconds: phase.seconds(),
+        device: phase.seconds(),
+        instructions: 0.0,
         calls: phase.calls,
         bytes: phase.bytes_read + phase.bytes_written,
     };
-    Phases(run.phases.iter().map(phase).collect())
+    Phases(run.phases.iter().map(phase).collect()).with_processor(work, system)
 }
 
 /// What ext4 asked of the disk for this work, on the same device.
@@ -135,7 +176,7 @@ pub fn replayed(work: &Work, settings: &[&str]) -> Result<Phases, PaperError> {
                     .0
                     .get_mut(before)
                     .ok_or_else(|| wrong(&format!("mark {before}, expected {count} phases")))?;
-                phase.seconds = (now - began) as f64 / 1e9;
+                phase.device = (now - began) as f64 / 1e9;
             }
             began = now;
             continue;
@@ -147,7 +188,7 @@ pub fn replayed(work: &Work, settings: &[&str]) -> Result<Phases, PaperError> {
         let count = phases.0.len();
         return Err(wrong(&format!("last mark {at:?}, expected {count}")));
     }
-    Ok(phases)
+    phases.with_processor(work, processor::EXT4)
 }
 
 /// Sends a request to the device through a buffer of [`PIECE`] bytes.

@@ -4,7 +4,8 @@
 //! | module | its one idea |
 //! |---|---|
 //! | [`work`] | what was run, as streams of calls; [`streams`] makes them of others |
-//! | [`cells`] | one run of F2FS, or of ext4's recorded requests ([`rival`]), on the same device |
+//! | [`cells`] | a run of F2FS, our ext4, or ext4's recorded requests ([`rival`]), on one device |
+//! | [`processor`] | the kernel's instructions for both, and their seconds |
 //! | [`sustained`] | random writes of both until windows agree |
 //! | [`volume`] | F2FS on a part of a device ([`disk`]), call by call |
 //! | [`devices`] | mappings, logs and streams after collection has begun |
@@ -21,6 +22,7 @@ mod devices;
 mod disk;
 mod figures;
 mod idle;
+mod processor;
 #[cfg(test)]
 mod requests;
 mod rival;
@@ -31,6 +33,7 @@ mod tree;
 mod volume;
 mod work;
 
+pub use processor::counted;
 pub use rival::{MARK_BYTES, MARKS, place_of_mark};
 pub use work::Work;
 
@@ -106,11 +109,12 @@ pub fn states(base: usize) -> impl Iterator<Item = (usize, &'static str)> {
         .filter(move |(state, _)| *state == 0 || base == PAGE_BASE)
 }
 
-/// The rows of one state of the phone, on one of [`BASES`].
-pub fn phone(runs: &Runs, base: usize, state: usize) -> [PhoneCell; 5] {
+/// The rows of one state of the phone, on one of [`BASES`], with so many cycles an instruction.
+pub fn phone(runs: &Runs, (base, state): (usize, usize), cycles: f64) -> [PhoneCell; 5] {
     let of = |row: usize| runs.of(base, PHONE[row][state].key);
-    let seconds = |row: usize| [of(row).ext4.measured(), of(row).f2fs.measured()];
-    let rate = |phase: &str| [&of(3).ext4, &of(3).f2fs].map(|run| run.rate(phase) / 1e6);
+    let both = |row: usize| [&of(row).ext4, &of(row).f2fs];
+    let seconds = |row: usize| both(row).map(|run| run.measured(cycles));
+    let rate = |phase: &str| both(3).map(|run| run.rate(phase, cycles) / 1e6);
     let published = PUBLISHED[state];
     let cell = |at: usize, key, what, here, rate| PhoneCell {
         key,
@@ -123,21 +127,21 @@ pub fn phone(runs: &Runs, base: usize, state: usize) -> [PhoneCell; 5] {
         cell(
             0,
             "contacts",
-            "Contact sync; here: 400 transactions of SQLite, device time only",
+            "Contact sync; here: 400 transactions of SQLite, the device and the kernel",
             seconds(0),
             false,
         ),
         cell(
             1,
             "install",
-            "App install; here: 30 packages written, device time only",
+            "App install; here: 30 packages written, the device and the kernel",
             seconds(1),
             false,
         ),
         cell(
             2,
             "rlbench",
-            "RLBench; here: its 1000 single INSERTs, device time only",
+            "RLBench; here: its 1000 single INSERTs, the device and the kernel",
             seconds(2),
             false,
         ),
@@ -210,20 +214,29 @@ fn rows_on(runs: &Runs, base: usize) -> Vec<Row> {
         let compared = runs.of(base, work.key);
         for (key, name, phases) in [
             ("ext4", "ext4", &compared.ext4),
+            ("ext4-live", "ext4, ours", &compared.ext4_live),
             ("f2fs", "F2FS", &compared.f2fs),
         ] {
-            let what = format!("{device}: {}, {name}: device time", work.name);
-            rows.push(Row::new(
-                format!("benchmark/{on}/{}/{key}", work.key),
-                what,
-                "s",
-                None,
-                phases.measured(),
-            ));
+            let what = format!("{device}: {}, {name}", work.name);
+            let id = format!("benchmark/{on}/{}/{key}", work.key);
+            let parts = [
+                ("", ": the device and the kernel", processor::USUAL),
+                ("/device", ": the device", 0.0),
+            ];
+            rows.extend(parts.map(|(part, of, cycles)| {
+                let seconds = phases.measured(cycles);
+                Row::new(
+                    format!("{id}{part}"),
+                    format!("{what}{of}"),
+                    "s",
+                    None,
+                    seconds,
+                )
+            }));
         }
     }
     for (state, name) in states(base) {
-        for cell in phone(runs, base, state) {
+        for cell in phone(runs, (base, state), processor::USUAL) {
             let unit = if cell.rate { "MB/s" } else { "s" };
             for (at, system) in ["ext4", "f2fs"].into_iter().enumerate() {
                 let what = format!(

@@ -5,10 +5,11 @@ use super::cells::{self, Phases};
 use super::cleaning::{self, Cleaned};
 use super::devices::{self, DEVICES, JUDGED, Served};
 use super::idle::{self, PAUSES, Waited};
+use super::processor::{EXT4, F2FS};
 use super::sustained::{self, Amounts, Case, Sustained, System, Way};
 use super::tree::{self, DEPTHS, Taken};
 use super::work::Work;
-use crate::runs::{Jobs, Variant, Watch, variant};
+use crate::runs::{Jobs, Settings, Variant, Watch, variant};
 use crate::{PaperError, Size};
 use nandlab_f2fs::InPlace;
 use nandlab_lab::verdict::{SEEDS, Sample};
@@ -34,8 +35,9 @@ const ADAPTIVE: System = way(true, InPlace::Never);
 const CLEANING: System = way(false, InPlace::Never);
 
 /// Who writes at random: ext4 first, then the ways in which F2FS frees space.
-pub const WRITERS: [Case; 7] = [
+pub const WRITERS: [Case; 8] = [
     case("ext4", "ext4", System::Ext4, true),
+    case("ext4-live", "ext4, ours", System::Ext4Live, true),
     case(
         "adaptive",
         "F2FS, adaptive: threaded logging",
@@ -88,13 +90,16 @@ pub struct Compared {
     /// On which of [`BASES`].
     pub base: usize,
     pub f2fs: Phases,
+    /// The real one, whose requests were recorded.
     pub ext4: Phases,
+    /// Ours.
+    pub ext4_live: Phases,
 }
 
 impl Compared {
     /// How much more ext4 takes, as a share: the paper's "Improv.".
-    pub fn improvement(&self) -> f64 {
-        self.ext4.measured() / self.f2fs.measured() - 1.0
+    pub fn improvement(&self, cycles: f64) -> f64 {
+        self.ext4.measured(cycles) / self.f2fs.measured(cycles) - 1.0
     }
 }
 
@@ -117,7 +122,7 @@ pub struct Runs {
 /// Which of [`WRITERS`] are run on one of [`BASES`].
 fn writers(base: usize, size: Size) -> Vec<Case> {
     let is_wanted = |case: &&Case| match (base, size) {
-        (PAGE_BASE, Size::Small) => case.trims && case.key != "in-place",
+        (PAGE_BASE, Size::Small) => case.trims && !["in-place", "ext4-live"].contains(&case.key),
         (PAGE_BASE, _) => true,
         (_, Size::Small) => case.key == "ext4",
         _ => case.trims && case.key != "in-place",
@@ -173,7 +178,7 @@ impl Runs {
             })
             .collect();
         let seeded = |counts: &mut dyn Iterator<Item = u64>| counts.sum::<u64>() as usize;
-        let all = 2 * pairs.len()
+        let all = 3 * pairs.len()
             + seeded(&mut policies.iter().map(|(_, count)| *count))
             + seeded(&mut devices.iter().map(|(_, count)| *count))
             + seeded(&mut pauses.iter().map(|(_, count)| *count))
@@ -192,14 +197,13 @@ impl Runs {
             by_base[*base].push(run);
         }
         let compared = pairs.par_iter().map(|(base, work)| {
-            let settings = [BASES[*base].settings, work.memory()].concat();
-            let f2fs = jobs.one(|| cells::live(work, &settings))?;
-            let ext4 = jobs.one(|| cells::replayed(work, BASES[*base].settings))?;
+            let settings = |own: Settings| [BASES[*base].settings, work.memory(), own].concat();
             Ok(Compared {
                 work: *work,
                 base: *base,
-                f2fs: cells::phases(&f2fs),
-                ext4,
+                f2fs: jobs.one(|| cells::live(work, &settings(&[]), F2FS))?,
+                ext4: jobs.one(|| cells::replayed(work, BASES[*base].settings))?,
+                ext4_live: jobs.one(|| cells::live(work, &settings(&cells::LIVE), EXT4))?,
             })
         });
         Ok(Self {

@@ -1,7 +1,7 @@
-//! F2FS on a device: calls on the device's clock, and what they count.
+//! A file system on a device: calls on the device's clock, and what F2FS counts.
 //!
-//! *Promises.* Nothing but the device takes time. Work of F2FS's own is done when it falls due,
-//! between two calls.
+//! *Promises.* Nothing but the device takes time. Work of the file system's own is done when it
+//! falls due, between two calls.
 
 use super::cells::EMMC;
 use super::disk::Disk;
@@ -57,24 +57,30 @@ pub fn options() -> Options {
 }
 
 /// A mounted volume, and the program that works on it.
-pub struct Volume<'a> {
-    pub fs: F2fs<Disk<'a>>,
+pub struct Volume<F> {
+    pub fs: F,
     player: Player,
     clock: Clock,
 }
 
-impl<'a> Volume<'a> {
+impl<'a> Volume<F2fs<Disk<'a>>> {
     pub fn new(
         mut disk: Disk<'a>,
         (format, options): (&Format, Options),
         clock: &Clock,
     ) -> Result<Self, Box<dyn Error>> {
         nandlab_f2fs::format(&mut disk, format)?;
-        Ok(Self {
-            fs: F2fs::mount(disk, options)?,
+        Ok(Self::of(F2fs::mount(disk, options)?, clock))
+    }
+}
+
+impl<F: FileSystem> Volume<F> {
+    pub fn of(fs: F, clock: &Clock) -> Self {
+        Self {
+            fs,
             player: Player::new(Ino::ROOT),
             clock: clock.clone(),
-        })
+        }
     }
 
     fn now(&self) -> Time {

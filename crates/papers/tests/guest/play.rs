@@ -5,6 +5,9 @@
 //!   longest, of all; the rest is the default.
 //! - `play-files DIRECTORY f2fs WORK DEVICE`: a work of the F2FS paper; where a phase begins, a
 //!   read behind the partition on the device says so, and what is clean leaves memory.
+//! - `play-files DIRECTORY f2fs-counted WORK`: the same without a device; a line `TIME PHASE` for
+//!   each phase, the nanoseconds for which the only processor was not idle. With `-` for a
+//!   DIRECTORY, the data are made and no call follows.
 //! - `play-files DIRECTORY iozone BYTES RECORD`: bytes of the file and of a record; the rest is the
 //!   default.
 
@@ -17,10 +20,14 @@ use std::error::Error;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
 
 struct Player {
     dir: PathBuf,
     open: BTreeMap<FileId, File>,
+    /// No call is made.
+    dry: bool,
 }
 
 impl Player {
@@ -33,6 +40,14 @@ impl Player {
     }
 
     fn play(&mut self, calls: &dyn FileCalls, call: FileCall) -> Result<(), Box<dyn Error>> {
+        if self.dry {
+            match call {
+                FileCall::Read { length, .. } => drop(std::hint::black_box(buffer(length))),
+                FileCall::Write { .. } => drop(std::hint::black_box(data(calls, call))),
+                _ => {}
+            }
+            return Ok(());
+        }
         let options = || OpenOptions::new().read(true).write(true).clone();
         match call {
             FileCall::Create { file } => {
@@ -50,16 +65,9 @@ impl Player {
                 length,
             } => self
                 .file(file)?
-                .read_exact_at(&mut vec![0; length as usize], offset)?,
-            FileCall::Write {
-                file,
-                offset,
-                length,
-                version,
-            } => {
-                let mut data = vec![0; length as usize];
-                calls.contents().fill(file, version, offset, &mut data);
-                self.file(file)?.write_all_at(&data, offset)?;
+                .read_exact_at(&mut buffer(length), offset)?,
+            FileCall::Write { file, offset, .. } => {
+                self.file(file)?.write_all_at(&data(calls, call), offset)?;
             }
             FileCall::Truncate { file, length } => self.file(file)?.set_len(length)?,
             FileCall::Fsync { file } => self.file(file)?.sync_all()?,
@@ -70,6 +78,26 @@ impl Player {
         }
         Ok(())
     }
+}
+
+fn buffer(length: u64) -> Vec<u8> {
+    vec![0; length as usize]
+}
+
+/// What a call writes.
+fn data(calls: &dyn FileCalls, call: FileCall) -> Vec<u8> {
+    let FileCall::Write {
+        file,
+        offset,
+        length,
+        version,
+    } = call
+    else {
+        return Vec::new();
+    };
+    let mut data = buffer(length);
+    calls.contents().fill(file, version, offset, &mut data);
+    data
 }
 
 /// The stream that the words describe.
@@ -100,10 +128,50 @@ fn stream(words: &[String]) -> Result<Box<dyn FileCalls>, Box<dyn Error>> {
     })
 }
 
-/// Says on the device that a phase begins.
-fn mark((device, work): (&Path, &Work), number: u64) -> Result<(), Box<dyn Error>> {
-    File::open(device)?.read_exact_at(&mut [0; 512], place_of_mark(work, number))?;
-    Ok(fs::write("/proc/sys/vm/drop_caches", "3")?)
+/// What is done where a phase begins, and at the end.
+enum Marks {
+    None,
+    /// A read on this device says it.
+    Device(PathBuf, Work),
+    /// The processor's time is printed; it was so long when the phase began.
+    Counted(u64),
+}
+
+impl Marks {
+    /// A phase has ended, if it has a name; the one of this number begins.
+    fn mark(&mut self, ended: &str, number: u64) -> Result<(), Box<dyn Error>> {
+        match self {
+            Self::None => {}
+            Self::Device(device, work) => {
+                let place = place_of_mark(work, number);
+                File::open(device)?.read_exact_at(&mut [0; 512], place)?;
+                empty_caches()?;
+            }
+            Self::Counted(began) => {
+                if !ended.is_empty() {
+                    println!("{} {ended}", busy()? - *began);
+                }
+                empty_caches()?;
+                *began = busy()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn empty_caches() -> std::io::Result<()> {
+    fs::write("/proc/sys/vm/drop_caches", "3")
+}
+
+/// Nanoseconds for which the first processor has run processes and threads.
+fn busy() -> Result<u64, Box<dyn Error>> {
+    // The kernel adds the time of a process when it leaves the processor.
+    sleep(Duration::from_millis(1));
+    let text = fs::read_to_string("/proc/schedstat")?;
+    let mut lines = text.lines();
+    let line = lines.find(|line| line.starts_with("cpu0 "));
+    let time = line.and_then(|line| line.split(' ').nth(7));
+    Ok(time.ok_or("no times in /proc/schedstat")?.parse()?)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -111,22 +179,25 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [dir, what @ ..] = &words[..] else {
         return Err("expected a directory and a workload".into());
     };
-    let (mut calls, device) = match what {
+    let found = |work: &str| Work::find(work).ok_or_else(|| format!("no work {work}"));
+    let (mut calls, mut marks) = match what {
         [paper, work, device] if paper == "f2fs" => {
-            let work = Work::find(work).ok_or_else(|| format!("no work {work}"))?;
-            (work.open()?, Some((Path::new(device), work)))
+            let work = found(work)?;
+            (work.open()?, Marks::Device(device.into(), work))
         }
-        _ => (stream(what)?, None),
+        [paper, work] if paper == "f2fs-counted" => (found(work)?.open()?, Marks::Counted(0)),
+        _ => (stream(what)?, Marks::None),
     };
     let mut phase = "";
     let mut begun = 0;
     let mut player = Player {
         dir: Path::new(dir).into(),
         open: BTreeMap::new(),
+        dry: dir == "-",
     };
     while let Some(call) = calls.next() {
-        if let Some((device, work)) = device.as_ref().filter(|_| calls.phase() != phase) {
-            mark((device, work), begun)?;
+        if calls.phase() != phase {
+            marks.mark(phase, begun)?;
             (phase, begun) = (calls.phase(), begun + 1);
         }
         player.play(&*calls, call).map_err(|error| {
@@ -136,5 +207,5 @@ fn main() -> Result<(), Box<dyn Error>> {
             )
         })?;
     }
-    device.map_or(Ok(()), |(device, work)| mark((device, &work), begun))
+    marks.mark(phase, begun)
 }

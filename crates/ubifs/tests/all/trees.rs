@@ -89,6 +89,7 @@ fn a_listing_goes_on_where_it_was_left_also_among_colliding_names() {
             // A look-up between two calls must not disturb.
             fs.lookup(many, whole[650].as_bytes()).unwrap();
             assert_eq!(fs.lookup(many, b"nothing"), Err(Errno::NoEntry));
+            assert_eq!(fs.lookup(many, &[b'x'; 256]), Err(Errno::NameTooLong));
         });
         assert_eq!(parts, whole);
     }

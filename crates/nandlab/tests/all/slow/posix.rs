@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 const PASSES: &str = include_str!("posix/passes.txt");
 const FAILURES: &str = include_str!("posix/failures.txt");
 /// Operations of fsx on each stack, unless `NANDLAB_FSX_OPERATIONS` says otherwise.
-const FSX_OPERATIONS: u64 = 30_000;
+const FSX_OPERATIONS: u64 = 15_000;
 /// Operations of one run of fsx 0.3.2, which keeps some of its mappings and ends when it may have
 /// no more, after 400,000 or so; more of them are further runs.
 const FSX_MOST: u64 = 100_000;

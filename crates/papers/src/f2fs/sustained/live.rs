@@ -1,12 +1,15 @@
-//! F2FS takes the rounds.
+//! F2FS and our ext4 take the rounds.
 
 use super::{Amounts, Rewriter};
 use crate::f2fs::disk::{Disk, Pages};
 use crate::f2fs::streams::Blank;
 use crate::f2fs::volume::{Volume, aligned, options};
 use crate::f2fs::work::FILES_REWRITTEN;
-use nandlab_f2fs::{Counts, InPlace, Options};
+use nandlab_block::{BlockDevice, Lba};
+use nandlab_ext::Ext;
+use nandlab_f2fs::{Counts, F2fs, InPlace, Options};
 use nandlab_sim::Clock;
+use nandlab_vfs::FileSystem;
 use nandlab_workload::files::FileCall;
 use nandlab_workload::rewrites::{Rewrites, RewritesSpec};
 use std::error::Error;
@@ -20,39 +23,103 @@ pub struct Way {
     pub in_place: InPlace,
 }
 
-/// F2FS with the files.
-pub struct Live<'a> {
-    volume: Volume<'a>,
+/// A file system that lies on the partition.
+pub trait OnDisk: FileSystem {
+    /// What the device has done so far.
+    fn pages(&mut self) -> Pages;
+
+    /// What F2FS has done so far; nothing for another.
+    fn done(&self) -> Counts;
+}
+
+impl OnDisk for F2fs<Disk<'_>> {
+    fn pages(&mut self) -> Pages {
+        self.device_mut().pages()
+    }
+
+    fn done(&self) -> Counts {
+        self.counts()
+    }
+}
+
+impl OnDisk for Ext<Disk<'_>> {
+    fn pages(&mut self) -> Pages {
+        self.device_mut().pages()
+    }
+
+    fn done(&self) -> Counts {
+        Counts::default()
+    }
+}
+
+/// A file system with the files.
+pub struct Live<F> {
+    volume: Volume<F>,
     calls: Blank,
 }
 
-impl<'a> Live<'a> {
-    pub fn new(
-        disk: Disk<'a>,
+impl<'a> Live<F2fs<Disk<'a>>> {
+    pub fn f2fs(
+        mut disk: Disk<'a>,
         amounts: &Amounts,
         way: Way,
         clock: &Clock,
     ) -> Result<Self, Box<dyn Error>> {
-        let spec = amounts.work.rewrites();
         let options = Options {
             threaded: way.threaded,
             in_place: way.in_place,
-            // All of a round waits for its fsyncs, as in ext4's page cache.
-            dirty_bytes_max: 2 * spec.round,
+            dirty_bytes_max: dirty(amounts),
             ..options()
         };
+        nandlab_f2fs::format(&mut disk, &aligned())?;
+        Self::new(F2fs::mount(disk, options)?, amounts, clock)
+    }
+}
+
+impl<'a> Live<Ext<Disk<'a>>> {
+    pub fn ext4(
+        mut disk: Disk<'a>,
+        amounts: &Amounts,
+        clock: &Clock,
+    ) -> Result<Self, Box<dyn Error>> {
+        let choices = nandlab_ext::Format {
+            journal: true,
+            ext4: true,
+            block: Some(4096),
+            ..nandlab_ext::Format::default()
+        };
+        let options = nandlab_ext::Options {
+            dirty_bytes_max: dirty(amounts),
+            ..nandlab_ext::Options::default()
+        };
+        // As mke2fs, which trims the partition first.
+        let sectors = disk.geometry().sectors;
+        disk.discard(Lba(0), sectors)?;
+        nandlab_ext::format(&mut disk, &choices)?;
+        Self::new(Ext::mount(disk, options)?, amounts, clock)
+    }
+}
+
+/// All of a round waits for its fsyncs, as in the page cache of the recorded ext4.
+fn dirty(amounts: &Amounts) -> u64 {
+    2 * amounts.work.rewrites().round
+}
+
+impl<F: FileSystem> Live<F> {
+    fn new(fs: F, amounts: &Amounts, clock: &Clock) -> Result<Self, Box<dyn Error>> {
+        let spec = amounts.work.rewrites();
         let calls = Rewrites::new(RewritesSpec {
             rounds: amounts.most / spec.round + 1,
             ..spec
         })?;
         Ok(Self {
-            volume: Volume::new(disk, (&aligned(), options), clock)?,
+            volume: Volume::of(fs, clock),
             calls: Blank(Box::new(calls)),
         })
     }
 }
 
-impl Rewriter for Live<'_> {
+impl<F: OnDisk> Rewriter for Live<F> {
     fn fill(&mut self) -> Result<(), Box<dyn Error>> {
         // A sync behind the fsyncs ends it.
         while let Some(call) = self.calls.next() {
@@ -81,10 +148,10 @@ impl Rewriter for Live<'_> {
     }
 
     fn pages(&mut self) -> Pages {
-        self.volume.fs.device_mut().pages()
+        self.volume.fs.pages()
     }
 
     fn counts(&self) -> Counts {
-        self.volume.fs.counts()
+        self.volume.fs.done()
     }
 }

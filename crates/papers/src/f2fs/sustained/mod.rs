@@ -7,7 +7,7 @@
 //!
 //! | module | its one idea |
 //! |---|---|
-//! | [`live`] | F2FS |
+//! | [`live`] | F2FS, and our ext4 |
 //! | [`recorded`] | ext4's recorded requests, continued at the addresses of its files |
 
 mod live;
@@ -107,6 +107,8 @@ impl Amounts {
 pub enum System {
     /// ext4, whose recorded requests are replayed.
     Ext4,
+    /// Our ext4, which takes the calls.
+    Ext4Live,
     /// F2FS, mounted with these options.
     F2fs(Way),
 }
@@ -248,7 +250,8 @@ fn ran(case: Case, amounts: Amounts, settings: Settings) -> Result<Sustained, Bo
     let disk = Disk::new(device, amounts.work.partition(), case.trims);
     let mut rewriter: Box<dyn Rewriter + '_> = match case.system {
         System::Ext4 => Box::new(recorded::Recorded::new(disk, &amounts.work)?),
-        System::F2fs(way) => Box::new(live::Live::new(disk, &amounts, way, &clock)?),
+        System::Ext4Live => Box::new(live::Live::ext4(disk, &amounts, &clock)?),
+        System::F2fs(way) => Box::new(live::Live::f2fs(disk, &amounts, way, &clock)?),
     };
     rewriter.fill()?;
     let before = rewriter.counts();

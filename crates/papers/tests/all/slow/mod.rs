@@ -3,3 +3,4 @@
 mod camera_kernel;
 mod camera_schemes_kernel;
 mod iozone_kernel;
+mod processor_kernel;

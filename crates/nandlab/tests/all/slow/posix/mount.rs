@@ -17,10 +17,15 @@ pub struct StackUnderTest {
 }
 
 /// Each file system on what it was made for.
-pub const STACKS: [StackUnderTest; 3] = [
+pub const STACKS: [StackUnderTest; 5] = [
     StackUnderTest {
         name: "ext3",
         description: "[chip]\npreset = \"slc-2k\"\nsize = \"256 MiB\"\n[ftl]\nscheme = \"page\"\n[fs]\ntype = \"ext3\"\n",
+        nap: 0.01,
+    },
+    StackUnderTest {
+        name: "ext4",
+        description: "[chip]\npreset = \"slc-2k\"\nsize = \"256 MiB\"\n[ftl]\nscheme = \"page\"\n[fs]\ntype = \"ext4\"\n",
         nap: 0.01,
     },
     StackUnderTest {
@@ -32,6 +37,11 @@ pub const STACKS: [StackUnderTest; 3] = [
         name: "jffs2",
         description: "[chip]\npreset = \"slc-2k\"\nsize = \"256 MiB\"\n[ftl]\nscheme = \"none\"\n[fs]\ntype = \"jffs2\"\n",
         nap: 1.05,
+    },
+    StackUnderTest {
+        name: "ubifs",
+        description: "[chip]\npreset = \"slc-2k\"\nsize = \"256 MiB\"\n[ubi]\nattach = \"scan\"\n[fs]\ntype = \"ubifs\"\n",
+        nap: 0.01,
     },
 ];
 
