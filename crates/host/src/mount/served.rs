@@ -80,24 +80,26 @@ impl<'a> Served<'a> {
     /// Answers one request, or does what is due.
     pub fn step(&mut self, requests: &Receiver<Request>) -> Step {
         let rest = self
-            .flusher
-            .next(self.fs)
+            .due()
             .map_or(REST_MAX, |due| until(due, now()).min(REST_MAX));
         match requests.recv_timeout(rest) {
             Ok(request) => request(self),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Step::Ended,
         }
-        // Where writing has failed once, nothing is tried again on its own account.
-        if !self.read_only
-            && self.fault.is_none()
-            && self.flusher.next(self.fs).is_some_and(|due| due <= now())
-        {
+        if self.due().is_some_and(|due| due <= now()) {
             self.at_its_time();
             let outcome = self.flusher.wake(self.fs, &mut now);
             self.note(outcome);
         }
         Step::Served
+    }
+
+    /// When work falls due. Where nothing is written, or writing has failed once, nothing is tried on
+    /// its own account, and the server rests.
+    fn due(&self) -> Option<Time> {
+        let writes = !self.read_only && self.fault.is_none();
+        self.flusher.next(self.fs).filter(|_| writes)
     }
 
     /// Makes a call; returns when it would have ended on the device.
@@ -168,6 +170,23 @@ mod tests {
             Duration::from_millis(1500)
         );
         assert_eq!(until(Time::MIN, Time::MAX), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_server_that_writes_nothing_rests() {
+        for (read_only, fault) in [(false, None), (true, None), (false, Some(Errno::Io))] {
+            let mut fs = MemFs::new(1 << 20, Time::new(0));
+            let mut served = Served::new(
+                &mut fs,
+                Options {
+                    read_only,
+                    ..Options::default()
+                },
+            );
+            served.note(fault.map_or(Ok(()), Err));
+            let rests = read_only || fault.is_some();
+            assert_eq!(served.due().is_none(), rests, "{read_only} {fault:?}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::cells::Phases;
 use super::cleaning::{CLASS, CLASSES, Cleaned, POLICIES};
 use super::devices::{DEVICES, Laid, Served};
 use super::idle::{PAUSES, Pauses, Waited};
+use super::rivals::{self, RIVALS, TASKS};
 use super::runs::{BASES, Compared, Runs, sample};
 use super::sustained::Sustained;
 use super::tree::DEPTHS;
@@ -28,6 +29,7 @@ pub fn all(runs: &Runs) -> Vec<Exhibit> {
         tree_bars(runs),
         trees(runs),
     ]);
+    shown.extend(runs.rivals.chunks(RIVALS.len()).map(rivals));
     shown
 }
 
@@ -160,6 +162,46 @@ fn lives(runs: &Runs, base: usize) -> Exhibit {
          page cache; ours has the same calls, and a cache of 4 MiB.",
         ["", "recorded", "ours", "ours / recorded"],
         rows.collect::<Vec<_>>(),
+    )
+}
+
+/// All file systems on one mapping, on volumes of one age.
+fn rivals(runs: &[rivals::Run]) -> Exhibit {
+    let first = &runs[0];
+    let row = |(at, run): (usize, &rivals::Run)| {
+        let (_, _, task) = TASKS[at];
+        let done = &run.done[at];
+        vec![
+            format!("{task}: {}", RIVALS[run.rival].2),
+            format!("{:.2}", done.rate() / 1e6),
+            format!("{:.0}", done.durable_rate()),
+            format!("{:.2}", done.per_mille(500)),
+            format!("{:.2} / {:.2}", done.per_mille(999), done.per_mille(1000)),
+            format!("{:.2}", done.amplification()),
+            format!("{:.2}", done.lifetime() / 1e12),
+        ]
+    };
+    let by_task = (0..TASKS.len()).flat_map(|at| runs.iter().map(move |run| (at, run)));
+    let state = if first.is_old { "old" } else { "new" };
+    Exhibit::table(
+        format!(
+            "Beyond the paper, {state} volumes: {}",
+            BASES[first.base].name
+        ),
+        "768 MiB on 1280 MiB of flash, of which every sector is in use; nothing is trimmed. An old \
+         volume has 360 MiB of files, a fifth of which was replaced five times. Durable calls are \
+         fsync, fdatasync and sync. The lifetime is what the program writes until blocks have 3,000 \
+         erases. One seed.",
+        [
+            "",
+            "MB/s",
+            "durable calls/s",
+            "median, ms",
+            "p99.9 / longest, ms",
+            "programmed for each written",
+            "lifetime, TB",
+        ],
+        by_task.map(row).collect::<Vec<_>>(),
     )
 }
 

@@ -12,6 +12,7 @@
 //! | [`idle`] | cleaning in gaps |
 //! | [`cleaning`] | valid blocks by segment under three policies |
 //! | [`tree`] | what an update takes along |
+//! | [`rivals`] | beyond the paper: ext4 in four modes and F2FS, new and old |
 //! | `requests` | only in tests: requests of ext4 beside those of ours |
 //! | [`runs`] | all of it |
 
@@ -26,6 +27,7 @@ mod processor;
 #[cfg(test)]
 mod requests;
 mod rival;
+mod rivals;
 mod runs;
 mod streams;
 mod sustained;
@@ -42,6 +44,7 @@ use crate::runs::{Variant, described};
 use cleaning::{Cleaned, POLICIES};
 use devices::{DEVICES, Served};
 use idle::PAUSES;
+use rivals::{RIVALS, TASKS};
 use runs::{BASES, PAGE_BASE, Runs, sample};
 use work::{BENCHMARKS, PHONE};
 
@@ -190,6 +193,9 @@ fn rows(runs: &Runs) -> Vec<Row> {
             sample(seeds, Served::amplification).mean,
         ));
     }
+    for run in &runs.rivals {
+        rows.extend(of_rival(run));
+    }
     for (pauses, seeds) in PAUSES.iter().zip(&runs.idle) {
         rows.push(Row::new(
             format!("idle/{}/p99.9", pauses.key),
@@ -203,6 +209,31 @@ fn rows(runs: &Runs) -> Vec<Row> {
 }
 
 /// Those of one device.
+/// Figures of each task.
+fn of_rival(run: &rivals::Run) -> Vec<Row> {
+    let (_, key, name) = RIVALS[run.rival];
+    let on = &BASES[run.base];
+    let state = if run.is_old { "old" } else { "new" };
+    let of_task = |((_, task, what), done): (&(_, &str, &str), &rivals::Done)| {
+        let id = |figure: &str| format!("rivals/{}/{state}/{task}/{key}/{figure}", on.key);
+        let what = format!("{}, {state} volume: {what}, {name}", on.name);
+        let row = |figure: &str, of: &str, unit, value| {
+            Row::new(id(figure), format!("{what}: {of}"), unit, None, value)
+        };
+        [
+            row("rate", "written", "MB/s", done.rate() / 1e6),
+            row("p99.9", "p99.9 of durable calls", "ms", done.per_mille(999)),
+            row(
+                "amplification",
+                "programmed for each written",
+                "",
+                done.amplification(),
+            ),
+        ]
+    };
+    TASKS.iter().zip(&run.done).flat_map(of_task).collect()
+}
+
 fn rows_on(runs: &Runs, base: usize) -> Vec<Row> {
     let Variant {
         key: on,

@@ -6,6 +6,7 @@ use super::cleaning::{self, Cleaned};
 use super::devices::{self, DEVICES, JUDGED, Served};
 use super::idle::{self, PAUSES, Waited};
 use super::processor::{EXT4, F2FS};
+use super::rivals;
 use super::sustained::{self, Amounts, Case, Sustained, System, Way};
 use super::tree::{self, DEPTHS, Taken};
 use super::work::Work;
@@ -115,6 +116,8 @@ pub struct Runs {
     pub devices: Vec<Vec<Served>>,
     /// Bursts of writes, in the order of [`PAUSES`], by seed.
     pub idle: Vec<Vec<Waited>>,
+    /// Beyond the paper, in the order of [`rivals::all`].
+    pub rivals: Vec<rivals::Run>,
     /// Updates, in the order of [`DEPTHS`].
     pub trees: Vec<Taken>,
 }
@@ -177,12 +180,14 @@ impl Runs {
                     .map(move |case| (base, case))
             })
             .collect();
+        let rivals = rivals::all(size);
         let seeded = |counts: &mut dyn Iterator<Item = u64>| counts.sum::<u64>() as usize;
         let all = 3 * pairs.len()
             + seeded(&mut policies.iter().map(|(_, count)| *count))
             + seeded(&mut devices.iter().map(|(_, count)| *count))
             + seeded(&mut pauses.iter().map(|(_, count)| *count))
             + writers.len()
+            + rivals.len()
             + DEPTHS.len();
         let jobs = Jobs::new(watch, "runs", all);
         let written = jobs.each(&writers, |(base, case)| {
@@ -215,6 +220,7 @@ impl Runs {
             cleaned: by_seed(&jobs, &policies, |(policy, threaded), seed| {
                 cleaning::run(*policy, *threaded, (cleaning::SCALE, seed))
             })?,
+            rivals: jobs.each(&rivals, |which| rivals::run(*which, size))?,
             trees: jobs.each(&DEPTHS, tree::count)?,
             compared: compared.collect::<Result<_, PaperError>>()?,
         })

@@ -4,14 +4,16 @@
 //! falls due, between two calls.
 
 use super::cells::EMMC;
-use super::disk::Disk;
+use super::disk::{Disk, Pages};
 use super::work::REQUEST;
+use nandlab_block::{BlockDevice, Lba};
+use nandlab_ext::{Ext, Mode};
 use nandlab_f2fs::{Counts, F2fs, Format, Options};
 use nandlab_lab::play::Player;
 use nandlab_lab::run::precondition;
 use nandlab_sim::{Clock, Nanos};
 use nandlab_stack::Stack;
-use nandlab_vfs::{FileSystem, Ino, Time};
+use nandlab_vfs::{Caller, FileSystem, Ino, Time};
 use nandlab_workload::files::{FileCall, FileCalls};
 use std::error::Error;
 
@@ -56,6 +58,53 @@ pub fn options() -> Options {
     }
 }
 
+/// A file system that lies on the partition.
+pub trait OnDisk: FileSystem {
+    /// What the device has done so far.
+    fn pages(&mut self) -> Pages;
+
+    /// What F2FS has done so far; nothing for another.
+    fn done(&self) -> Counts;
+}
+
+impl OnDisk for F2fs<Disk<'_>> {
+    fn pages(&mut self) -> Pages {
+        self.device_mut().pages()
+    }
+
+    fn done(&self) -> Counts {
+        self.counts()
+    }
+}
+
+impl OnDisk for Ext<Disk<'_>> {
+    fn pages(&mut self) -> Pages {
+        self.device_mut().pages()
+    }
+
+    fn done(&self) -> Counts {
+        Counts::default()
+    }
+}
+
+/// Our ext4, made as mke2fs makes one: it trims the partition first.
+pub fn ext4<'a>(
+    mut disk: Disk<'a>,
+    options: nandlab_ext::Options,
+) -> Result<Ext<Disk<'a>>, Box<dyn Error>> {
+    let format = nandlab_ext::Format {
+        journal: options.mode != Mode::Unjournaled,
+        ext4: true,
+        fast_commit: options.fast_commit,
+        block: Some(4096),
+        ..nandlab_ext::Format::default()
+    };
+    let sectors = disk.geometry().sectors;
+    disk.discard(Lba(0), sectors)?;
+    nandlab_ext::format(&mut disk, &format)?;
+    Ok(Ext::mount(disk, options)?)
+}
+
 /// A mounted volume, and the program that works on it.
 pub struct Volume<F> {
     pub fs: F,
@@ -89,6 +138,14 @@ impl<F: FileSystem> Volume<F> {
             secs: (now / SECOND) as i64,
             nanos: (now % SECOND) as u32,
         }
+    }
+
+    /// From here on names lie in a new directory of the root.
+    pub fn enter(&mut self, name: &str) -> Result<(), Box<dyn Error>> {
+        let caller = Caller::root(self.now());
+        let made = self.fs.mkdir(Ino::ROOT, name.as_bytes(), 0o755, caller)?;
+        self.player = Player::new(made.ino);
+        Ok(())
     }
 
     /// Carries out one call of a stream.

@@ -114,18 +114,26 @@ impl ExtDescription {
     }
 
     fn take_journal(&mut self, section: &mut Section) -> Result<(), DescriptionError> {
-        let modes = [
+        let modes: &[_] = &[
             ("journal", Mode::Journal),
             ("ordered", Mode::Ordered),
             ("writeback", Mode::Writeback),
+            ("none", Mode::Unjournaled),
         ];
+        // ext3 without a journal is ext2.
+        let modes = &modes[..if self.format.ext4 { 4 } else { 3 }];
         let checkpoints = [
             ("copy", Checkpoint::Copy),
             ("remap", Checkpoint::Remap),
             ("remap-late", Checkpoint::RemapLate),
         ];
         self.journal_bytes = section.given::<Size>("journal-size")?.map(|size| size.0);
-        self.mount.mode = section.choice("mode", &modes, self.mount.mode)?;
+        self.mount.mode = section.choice("mode", modes, self.mount.mode)?;
+        self.format.journal = self.mount.mode != Mode::Unjournaled;
+        if let Some(bytes) = self.journal_bytes.filter(|_| !self.format.journal) {
+            let expected = "no such key, since mode is \"none\"";
+            return Err(section.refuse("journal-size", &bytes.to_string(), expected));
+        }
         self.mount.checkpoint =
             section.choice("checkpoint", &checkpoints, self.mount.checkpoint)?;
         let fine = |Time(ns): &Time| *ns > 0;

@@ -221,6 +221,13 @@ fn every_choice_of_ext_arrives() {
         (usual.format.journal, usual.mount),
         (true, nandlab_ext::Options::default())
     );
+    let none = ext("type = \"ext4\"\nmode = \"none\"");
+    assert_eq!(
+        (none.format.journal, none.mount.mode),
+        (false, Mode::Unjournaled)
+    );
+    assert!(take("type = \"ext3\"\nmode = \"none\"").is_err());
+    assert!(take("type = \"ext4\"\nmode = \"none\"\njournal-size = \"4 MiB\"").is_err());
     let keys = "block = 4096\ninode-size = 128\njournal-size = \"8 MiB\"\nmode = \"journal\"\ncheckpoint = \"remap\"\ncommit-interval = \"1 s\"\nbarriers = false";
     let other = ext(&format!("type = \"ext3\"\n{keys}"));
     assert_eq!(

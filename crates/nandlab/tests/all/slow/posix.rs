@@ -1,9 +1,11 @@
-//! Judges of POSIX in mounted stacks: pjdfstest, call by call, and fsx, many calls on one file.
-//! Needs root, `/dev/fuse`, cargo's registry, and Debian's libacl1-dev.
+//! Judges of POSIX in mounted stacks: pjdfstest, call by call, fsx, many calls on one file, and
+//! integck, whose files must be there after each mount. Needs root, `/dev/fuse`, cargo's registry,
+//! gcc, a mirror of Debian's sources, and Debian's libacl1-dev.
 //!
 //! `posix/passes.txt` names what passes; `posix/failures.txt` what cannot, with the reason. The
 //! kernel's own JFFS2 is asked for the same, so that a failure is the format's, and not ours.
 
+mod integck;
 mod judges;
 mod mount;
 
@@ -117,6 +119,18 @@ fn a_file_under_random_calls_is_what_fsx_expects() {
         mount.end();
         println!("{}: {operations} operations", stack.name);
     }
+}
+
+#[test]
+fn integck_finds_what_it_wrote_to_ubifs_after_each_mount() {
+    let repeats = std::env::var("NANDLAB_INTEGCK_REPEATS")
+        .map_or(1, |text| text.parse().expect("a number of repeats"));
+    let mounts = integck::run(
+        "[chip]\npreset = \"slc-2k\"\nsize = \"24 MiB\"\n[ubi]\nattach = \"scan\"\n[fs]\ntype = \"ubifs\"\n",
+        repeats,
+    );
+    println!("{mounts} mounts");
+    assert!(mounts > repeats as usize, "{mounts} mounts");
 }
 
 #[test]

@@ -3,9 +3,8 @@
 use super::{Amounts, Rewriter};
 use crate::f2fs::disk::{Disk, Pages};
 use crate::f2fs::streams::Blank;
-use crate::f2fs::volume::{Volume, aligned, options};
+use crate::f2fs::volume::{OnDisk, Volume, aligned, ext4, options};
 use crate::f2fs::work::FILES_REWRITTEN;
-use nandlab_block::{BlockDevice, Lba};
 use nandlab_ext::Ext;
 use nandlab_f2fs::{Counts, F2fs, InPlace, Options};
 use nandlab_sim::Clock;
@@ -21,35 +20,6 @@ pub struct Way {
     pub threaded: bool,
     /// When contents are overwritten where they lie.
     pub in_place: InPlace,
-}
-
-/// A file system that lies on the partition.
-pub trait OnDisk: FileSystem {
-    /// What the device has done so far.
-    fn pages(&mut self) -> Pages;
-
-    /// What F2FS has done so far; nothing for another.
-    fn done(&self) -> Counts;
-}
-
-impl OnDisk for F2fs<Disk<'_>> {
-    fn pages(&mut self) -> Pages {
-        self.device_mut().pages()
-    }
-
-    fn done(&self) -> Counts {
-        self.counts()
-    }
-}
-
-impl OnDisk for Ext<Disk<'_>> {
-    fn pages(&mut self) -> Pages {
-        self.device_mut().pages()
-    }
-
-    fn done(&self) -> Counts {
-        Counts::default()
-    }
 }
 
 /// A file system with the files.
@@ -77,26 +47,12 @@ impl<'a> Live<F2fs<Disk<'a>>> {
 }
 
 impl<'a> Live<Ext<Disk<'a>>> {
-    pub fn ext4(
-        mut disk: Disk<'a>,
-        amounts: &Amounts,
-        clock: &Clock,
-    ) -> Result<Self, Box<dyn Error>> {
-        let choices = nandlab_ext::Format {
-            journal: true,
-            ext4: true,
-            block: Some(4096),
-            ..nandlab_ext::Format::default()
-        };
+    pub fn ext4(disk: Disk<'a>, amounts: &Amounts, clock: &Clock) -> Result<Self, Box<dyn Error>> {
         let options = nandlab_ext::Options {
             dirty_bytes_max: dirty(amounts),
             ..nandlab_ext::Options::default()
         };
-        // As mke2fs, which trims the partition first.
-        let sectors = disk.geometry().sectors;
-        disk.discard(Lba(0), sectors)?;
-        nandlab_ext::format(&mut disk, &choices)?;
-        Self::new(Ext::mount(disk, options)?, amounts, clock)
+        Self::new(ext4(disk, options)?, amounts, clock)
     }
 }
 

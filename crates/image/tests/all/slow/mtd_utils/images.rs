@@ -1,16 +1,12 @@
 //! Takes the images out of Debian's source package. Each is a NOR flash with UBI in it.
 
-use nandlab_oracle::source;
+use nandlab_testkit::mtd_utils;
 use nandlab_testkit::tools::{self, text};
 use nandlab_ubi::format::{Parsed, VidHeader};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The release whose images the list names: that of Debian 13.
-const RELEASE: &str = "2.3.0";
-/// The checksum of the archive, as Debian's description of the source package has it.
-const SHA256: &str = "d1242d44c5772394d159117f3aeaa352f4265a073cb6dc0d91ced13d9b3299df";
 /// Bytes of an erase block, and where headers and data begin in it.
 const PEB: usize = 16 << 10;
 const VID: usize = 64;
@@ -28,19 +24,7 @@ pub struct Image {
 
 /// Unpacks the images into an empty directory, sorted by name.
 pub fn unpacked(into: &Path) -> Vec<Image> {
-    let file = format!("mtd-utils_{RELEASE}.orig.tar.xz");
-    let archive = source::archive("mtd-utils", &file, SHA256);
-    let archive = archive.unwrap_or_else(|error| panic!("{error}"));
-    let options = [
-        "-xJf",
-        text(&archive),
-        "-C",
-        text(into),
-        "--strip-components=4",
-    ];
-    let wanted = ["--wildcards", "*/ubifs_tools-tests/images/*.gz"];
-    let arguments = [&options[..], &wanted].concat();
-    tools::succeed("tar", "tar", &arguments);
+    mtd_utils::unpack(into, 4, "*/ubifs_tools-tests/images/*.gz");
     let entries = fs::read_dir(into)
         .unwrap()
         .map(|entry| entry.unwrap().path());
