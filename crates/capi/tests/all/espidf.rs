@@ -62,7 +62,8 @@ fn a_map_that_forgets_first_is_found_out() {
     assert!(text.contains("a write is lost"), "{text}");
 }
 
-/// A mount that takes a page for torn after one failed read loses good pages.
+/// A mount that takes a page for torn after one failed read loses good pages. Bit errors depend on
+/// the seed: six of the seeds 1 to 8 show it.
 #[test]
 fn a_mount_that_reads_once_is_found_out() {
     let (found, text) = explore(&["-DTRIES_OF_MOUNT=1"]);

@@ -13,7 +13,11 @@ fn explore(defines: &[&str]) -> Found {
     arguments.extend(defines);
     arguments.push(&include);
     arguments.extend(theirs.iter().map(String::as_str));
-    cuts::explore("littlefs", &["littlefs_glue.c", "littlefs_cuts.c"], &arguments)
+    cuts::explore(
+        "littlefs",
+        &["littlefs_glue.c", "littlefs_cuts.c"],
+        &arguments,
+    )
 }
 
 #[test]

@@ -214,6 +214,7 @@ static nandlab_chip *chip_with(nandlab_description description) {
     description.pages_per_block = PER_BLOCK;
     description.blocks = BLOCKS;
     description.ecc_bits = 8;
+    description.seed = 2;
     must(-(int)nandlab_chip_new(&description, &chip), "chip");
     return chip;
 }
