@@ -161,6 +161,26 @@ typedef struct nandlab_description {
    * Seed of failures and bit errors.
    */
   uint64_t seed;
+  /**
+   * Bits that the error correction repairs in each 512 bytes.
+   */
+  uint16_t ecc_bits;
+  /**
+   * Probability that a bit is wrong in a read, before the error correction.
+   */
+  double bit_errors;
+  /**
+   * Probability that a program fails.
+   */
+  double program_fail;
+  /**
+   * Probability that an erase fails.
+   */
+  double erase_fail;
+  /**
+   * Share of the blocks that are bad from the factory.
+   */
+  double factory_bad;
 } nandlab_description;
 
 /**

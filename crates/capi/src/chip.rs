@@ -4,7 +4,7 @@ use crate::error::{Fault, Status, report};
 use crate::raw;
 use nandlab_mtd::{Block, Mtd, MtdError, Page};
 use nandlab_nand::preset::Shape;
-use nandlab_nand::{ChipSpec, preset};
+use nandlab_nand::{ChipSpec, Ecc, Reliability, preset};
 use std::ffi::c_char;
 
 /// A NAND chip in virtual time.
@@ -30,6 +30,16 @@ pub struct Description {
     pub dies: u32,
     /// Seed of failures and bit errors.
     pub seed: u64,
+    /// Bits that the error correction repairs in each 512 bytes.
+    pub ecc_bits: u16,
+    /// Probability that a bit is wrong in a read, before the error correction.
+    pub bit_errors: f64,
+    /// Probability that a program fails.
+    pub program_fail: f64,
+    /// Probability that an erase fails.
+    pub erase_fail: f64,
+    /// Share of the blocks that are bad from the factory.
+    pub factory_bad: f64,
 }
 
 /// The shape of a chip.
@@ -86,7 +96,28 @@ fn spec(description: &Description, preset_name: &str) -> Result<ChipSpec, Fault>
     if description.seed > 0 {
         spec.seed = description.seed;
     }
+    spec.reliability = reliability(description, spec.reliability);
     Ok(spec)
+}
+
+/// The preset's reliability with the description's values, which do not depend on wear.
+fn reliability(description: &Description, preset: Reliability) -> Reliability {
+    let or = |given: f64, preset: [f64; 2]| if given == 0.0 { preset } else { [given; 2] };
+    let [factory_bad, _] = or(description.factory_bad, [preset.factory_bad; 2]);
+    Reliability {
+        factory_bad,
+        bit_errors: or(description.bit_errors, preset.bit_errors),
+        program_fail: or(description.program_fail, preset.program_fail),
+        erase_fail: or(description.erase_fail, preset.erase_fail),
+        ecc: match description.ecc_bits {
+            0 => preset.ecc,
+            bits => Ecc::Bch {
+                bits,
+                codeword: 512,
+            },
+        },
+        ..preset
+    }
 }
 
 /// Makes a chip, fresh from the factory, at time zero of its own clock. Free it with

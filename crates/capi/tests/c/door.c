@@ -41,6 +41,11 @@ static void descriptions(void) {
     wrong.preset = "slc-2k";
     wrong.page = 0;
     CHECK(nandlab_chip_new(&wrong, NULL) == NANDLAB_STATUS_ARGUMENT);
+    wrong.bit_errors = 1.5;
+    CHECK(nandlab_chip_new(&wrong, &chip) == NANDLAB_STATUS_ARGUMENT);
+    CHECK(strstr(nandlab_last_error(), "bit-errors"));
+    wrong.bit_errors = -1;
+    CHECK(nandlab_chip_new(&wrong, &chip) == NANDLAB_STATUS_ARGUMENT);
     nandlab_geometry shape;
     chip = new_chip();
     OK(nandlab_chip_geometry(chip, &shape));
@@ -49,6 +54,41 @@ static void descriptions(void) {
     CHECK(nandlab_chip_geometry(NULL, &shape) == NANDLAB_STATUS_ARGUMENT);
     nandlab_chip_free(chip);
     nandlab_chip_free(NULL);
+}
+
+/* Each value of a description that makes a chip fail, alone. */
+static void failures(void) {
+    nandlab_description description = {.preset = "slc-2k", .page = PAGE, .blocks = 8, .ecc_bits = 8};
+    nandlab_chip *chip;
+    uint16_t corrected = 0;
+    bool bad = false;
+    description.program_fail = 1;
+    OK(nandlab_chip_new(&description, &chip));
+    CHECK(nandlab_program(chip, 0, sevens, PAGE, NULL, 0) == NANDLAB_STATUS_PROGRAM_FAILED);
+    nandlab_chip_free(chip);
+    description.program_fail = 0;
+    description.erase_fail = 1;
+    OK(nandlab_chip_new(&description, &chip));
+    CHECK(nandlab_erase(chip, 0) == NANDLAB_STATUS_ERASE_FAILED);
+    nandlab_chip_free(chip);
+    description.erase_fail = 0;
+    description.factory_bad = 1;
+    OK(nandlab_chip_new(&description, &chip));
+    OK(nandlab_is_bad(chip, 7, &bad));
+    CHECK(bad);
+    nandlab_chip_free(chip);
+    description.factory_bad = 0;
+    description.bit_errors = 0.001; /* Four of the 4,096 bits. */
+    OK(nandlab_chip_new(&description, &chip));
+    OK(nandlab_program(chip, 0, sevens, PAGE, NULL, 0));
+    OK(nandlab_read(chip, 0, found, PAGE, NULL, 0, &corrected));
+    CHECK(corrected > 0 && corrected <= 8 && !memcmp(found, sevens, PAGE));
+    nandlab_chip_free(chip);
+    description.ecc_bits = 0; /* The preset corrects one. */
+    OK(nandlab_chip_new(&description, &chip));
+    OK(nandlab_program(chip, 0, sevens, PAGE, NULL, 0));
+    CHECK(nandlab_read(chip, 0, found, PAGE, NULL, 0, NULL) == NANDLAB_STATUS_UNCORRECTABLE);
+    nandlab_chip_free(chip);
 }
 
 static void operations(void) {
@@ -222,6 +262,7 @@ int main(void) {
     memset(nines, 9, PAGE);
     CHECK(!strcmp(nandlab_last_error(), ""));
     descriptions();
+    failures();
     operations();
     time_passes();
     power();

@@ -94,7 +94,10 @@ fn library(at: &Path, littlefs: &Path) -> Vec<String> {
         .args(["-DLFS_NO_DEBUG", "-DLFS_NO_WARN", "-DLFS_NO_ERROR"])
         .arg(format!("-I{}", capi.join("include").display()))
         .arg(format!("-I{}", littlefs.display()))
-        .args(["littlefs_glue.c", "littlefs_cuts.c"].map(|name| capi.join("tests/c").join(name)))
+        .args(
+            ["cuts.c", "littlefs_glue.c", "littlefs_cuts.c"]
+                .map(|name| capi.join("tests/c").join(name)),
+        )
         .args(["lfs.c", "lfs_util.c"].map(|name| littlefs.join(name)))
         .arg(root().join("target/release/libnandlab_capi.a"))
         .args(["-lpthread", "-ldl", "-lm", "-o"])
