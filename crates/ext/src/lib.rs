@@ -115,6 +115,7 @@ mod repair;
 mod replay;
 #[cfg(test)]
 mod rules;
+mod run;
 mod seal;
 mod store;
 mod strict;
