@@ -94,6 +94,7 @@ mod htree;
 mod inline;
 mod inode;
 mod journaled;
+mod known;
 mod life;
 mod list;
 mod map;
