@@ -128,10 +128,9 @@ impl<K: Key, T: Ord + Copy, B, M> Cache<K, T, B, M> {
     /// A block, if it is here.
     pub fn get(&mut self, key: K) -> Option<&B> {
         let slot = self.blocks.find(key.number())?;
-        if let Some(State::Clean { turn, at }) = self.blocks.at(slot).map(|held| &held.state)
-            && *turn != self.turn
+        if let State::Clean { turn, at } = self.blocks.at(slot)?.state
+            && turn != self.turn
         {
-            let (turn, at) = (*turn, *at);
             self.unlink(turn, at);
             self.link(slot);
         }

@@ -26,7 +26,8 @@ impl<F: FileSystem + ?Sized> Player<'_, F> {
     }
 
     fn create(&mut self, node: NewNode<'_>) -> Result<u64, Errno> {
-        let (dir, name) = (self.dir(8), self.name(16));
+        let dir = self.dir(8);
+        let name = self.name(16);
         let made = self
             .fs
             .create(dir, &name, node, 0o755, Caller::root(NOW))?
@@ -46,7 +47,8 @@ impl<F: FileSystem + ?Sized> Player<'_, F> {
     }
 
     fn look(&mut self) -> Result<u64, Errno> {
-        let (dir, name) = (self.dir(8), self.name(16));
+        let dir = self.dir(8);
+        let name = self.name(16);
         let found = self.fs.lookup(dir, &name)?;
         let mut byte = [0];
         _ = self.fs.read(found.ino, 0, &mut byte);
@@ -55,8 +57,10 @@ impl<F: FileSystem + ?Sized> Player<'_, F> {
     }
 
     fn rename(&mut self) -> Result<u64, Errno> {
-        let (dir, name) = (self.dir(8), self.name(16));
-        let (to_dir, to_name) = (self.dir(24), self.name(32));
+        let dir = self.dir(8);
+        let name = self.name(16);
+        let to_dir = self.dir(24);
+        let to_name = self.name(32);
         let how = [Rename::Replace, Rename::NoReplace, Rename::Exchange];
         let how = how[(self.word >> 50) as usize % how.len()];
         self.fs
@@ -65,8 +69,10 @@ impl<F: FileSystem + ?Sized> Player<'_, F> {
     }
 
     fn link(&mut self) -> Result<u64, Errno> {
-        let (dir, name) = (self.dir(8), self.name(16));
-        let (to_dir, to_name) = (self.dir(24), self.name(32));
+        let dir = self.dir(8);
+        let name = self.name(16);
+        let to_dir = self.dir(24);
+        let to_name = self.name(32);
         let found = self.fs.lookup(dir, &name)?.ino;
         let linked = self.fs.link(found, to_dir, &to_name, NOW);
         self.fs.forget(found, 1 + u64::from(linked.is_ok()));
@@ -84,7 +90,8 @@ impl<F: FileSystem + ?Sized> Player<'_, F> {
     }
 
     fn step(&mut self) -> Result<u64, Errno> {
-        let (dir, name) = (self.dir(8), self.name(16));
+        let dir = self.dir(8);
+        let name = self.name(16);
         match self.word % 32 {
             0..8 => self.create(NewNode::File),
             8 => self.create(NewNode::Directory),

@@ -35,7 +35,7 @@ pub struct Bridge {
     opened: Arc<AtomicU64>,
     /// Tells the kernel what changed without its knowledge.
     notifier: Arc<OnceLock<Notifier>>,
-    /// The kernel opens directories and files itself once it was told to.
+    /// The kernel may open directories and files itself.
     opens_dirs: bool,
     opens_files: bool,
 }

@@ -1,4 +1,4 @@
-//! Rights that a file gives whoever runs it: set-user-ID, set-group-ID and capabilities. The kernel
+//! Rights that a program has by its file: set-user-ID, set-group-ID and capabilities. The kernel
 //! leaves it to a server to take them away (`FUSE_HANDLE_KILLPRIV_V2`), and then need not ask for
 //! the capabilities before each write.
 //!
