@@ -1,467 +1,472 @@
 //! Blocks in memory: dirty ones, and within a bound clean ones that may be needed again.
 //!
-//! *Promises.* A dirty block stays until it is marked clean or forgotten. Clean blocks are evicted,
-//! the less recently used first ([`Recent`]). *Knows nothing of* devices or of what blocks hold.
+//! *Promises.* A dirty block stays until it is marked clean or forgotten. Clean blocks are in two
+//! generations: a block that is used moves to the young one; when that is full, the old one is
+//! evicted. [`Cache::turn`] says whether anything was. *Knows nothing of* devices or of what blocks
+//! hold.
 //!
-//! [`Cache`] finds dirty blocks by key and by age; [`OwnedCache`] finds them by owner as well.
+//! [`Cache`] finds dirty blocks by key and by age; [`OwnedCache`](crate::OwnedCache) finds them by
+//! owner as well.
 
-use crate::Recent;
-use alloc::{
-    borrow::Cow,
-    boxed::Box,
-    collections::{BTreeMap, BTreeSet, btree_map::Entry},
-    vec::Vec,
+use crate::table::{Groups, Table};
+use alloc::vec::Vec;
+use core::{
+    marker::PhantomData,
+    ops::{Bound, RangeBounds},
 };
-use core::ops::RangeBounds;
 
-/// A block that the medium does not hold yet.
+/// A key of a [`Cache`], as a number that keeps its order.
+pub trait Key: Ord + Copy {
+    /// The largest key.
+    const MAX: Self;
+
+    /// The key's number.
+    fn number(self) -> u64;
+
+    /// The key with a number.
+    fn of(number: u64) -> Self;
+}
+
+impl Key for u32 {
+    const MAX: Self = Self::MAX;
+
+    fn number(self) -> u64 {
+        self.into()
+    }
+
+    fn of(number: u64) -> Self {
+        number as Self
+    }
+}
+
+impl Key for (u32, u32) {
+    const MAX: Self = (u32::MAX, u32::MAX);
+
+    fn number(self) -> u64 {
+        u64::from(self.0) << 32 | u64::from(self.1)
+    }
+
+    fn of(number: u64) -> Self {
+        ((number >> 32) as u32, number as u32)
+    }
+}
+
+/// The first and the last number of a range of keys.
+fn ends<K: Key>(range: &impl RangeBounds<K>) -> Option<(u64, u64)> {
+    let first = match range.start_bound() {
+        Bound::Included(key) => key.number(),
+        Bound::Excluded(key) => key.number().checked_add(1)?,
+        Bound::Unbounded => 0,
+    };
+    let last = match range.end_bound() {
+        Bound::Included(key) => key.number(),
+        Bound::Excluded(key) => key.number().checked_sub(1)?,
+        Bound::Unbounded => K::MAX.number(),
+    };
+    (first <= last).then_some((first, last))
+}
+
 #[derive(Clone, Debug)]
-struct Dirty<T, B, M> {
+enum State<T, M> {
+    /// The medium does not hold it yet.
+    Dirty { since: T, mark: M },
+    /// The turn in which it was used, and its place among those of its generation.
+    Clean { turn: u64, at: u32 },
+}
+
+#[derive(Clone, Debug)]
+struct Held<T, B, M> {
+    number: u64,
     data: B,
-    since: T,
-    mark: M,
+    state: State<T, M>,
 }
 
 /// Blocks `B` by key `K`; dirty ones since a time `T`, with a mark `M` of the file system.
 #[derive(Clone, Debug)]
 pub struct Cache<K, T, B, M> {
-    dirty: BTreeMap<K, Dirty<T, B, M>>,
-    by_age: BTreeSet<(T, K)>,
-    clean: Recent<K, B>,
+    blocks: Table<Held<T, B, M>>,
+    dirty: Groups<()>,
+    by_age: Groups<T>,
+    count: usize,
+    /// The slots of clean blocks that were used in this turn.
+    young: Vec<u32>,
+    /// Those of the turn before.
+    old: Vec<u32>,
+    /// The capacity of one generation.
+    capacity: usize,
+    turn: u64,
+    keys: PhantomData<K>,
 }
 
-impl<K: Ord + Copy, T: Ord + Copy, B, M> Cache<K, T, B, M> {
-    /// A cache that keeps up to `clean` clean blocks.
+impl<K: Key, T: Ord + Copy, B, M> Cache<K, T, B, M> {
+    /// A cache that keeps up to `clean` clean blocks, and at least sixteen.
     pub fn new(clean: usize) -> Self {
         Self {
-            dirty: BTreeMap::new(),
-            by_age: BTreeSet::new(),
-            clean: Recent::new(clean),
+            blocks: Table::new(),
+            dirty: Groups::new(),
+            by_age: Groups::new(),
+            count: 0,
+            young: Vec::new(),
+            old: Vec::new(),
+            capacity: (clean / 2).max(8),
+            turn: 0,
+            keys: PhantomData,
         }
     }
 
     /// Whether a block is here.
     pub fn has(&self, key: K) -> bool {
-        self.dirty.contains_key(&key) || self.clean.contains(key)
+        self.blocks.slot(key.number()).is_some()
+    }
+
+    /// How often the old generation was evicted. While this number stays, each block that was used
+    /// or dirty stays as well, and using it again changes nothing.
+    pub fn turn(&self) -> u64 {
+        self.turn
     }
 
     /// A block, if it is here.
     pub fn get(&mut self, key: K) -> Option<&B> {
-        match self.dirty.get(&key) {
-            Some(dirty) => Some(&dirty.data),
-            None => self.clean.get(key),
+        let slot = self.blocks.find(key.number())?;
+        if let State::Clean { turn, at } = self.blocks.at(slot)?.state
+            && turn != self.turn
+        {
+            self.unlink(turn, at);
+            self.link(slot);
+        }
+        Some(&self.blocks.at(slot)?.data)
+    }
+
+    /// Takes a clean block out of its generation.
+    fn unlink(&mut self, turn: u64, at: u32) {
+        let generation = match turn == self.turn {
+            true => &mut self.young,
+            false => &mut self.old,
+        };
+        generation.swap_remove(at as usize);
+        let Some(moved) = generation.get(at as usize) else {
+            return;
+        };
+        if let Some(moved) = self.blocks.at_mut(*moved) {
+            moved.state = State::Clean { turn, at };
         }
     }
 
-    /// Keeps a clean block.
+    /// Puts a block that is in no generation into the young one.
+    fn link(&mut self, slot: u32) {
+        if self.young.len() >= self.capacity {
+            for slot in self.old.drain(..) {
+                if let Some(number) = self.blocks.at(slot).map(|held| held.number) {
+                    self.blocks.remove(number);
+                }
+            }
+            core::mem::swap(&mut self.young, &mut self.old);
+            self.turn += 1;
+        }
+        let at = self.young.len() as u32;
+        self.young.push(slot);
+        if let Some(held) = self.blocks.at_mut(slot) {
+            let turn = self.turn;
+            held.state = State::Clean { turn, at };
+        }
+    }
+
+    /// Keeps a clean block; not if it is here and dirty.
     pub fn keep(&mut self, key: K, data: B) {
-        self.clean.insert(key, data);
+        if self.dirty(key).is_some() {
+            return;
+        }
+        self.forget(key);
+        let number = key.number();
+        // The place is given by `link`.
+        let state = State::Clean { turn: 0, at: 0 };
+        let slot = self.blocks.insert(
+            number,
+            Held {
+                number,
+                data,
+                state,
+            },
+        );
+        self.link(slot);
     }
 
     /// A block to be changed, dirty from now on; `None` if it is not here. A block that was clean
     /// gets its mark from `mark`.
     pub fn edit(&mut self, key: K, now: T, mark: impl FnOnce(&B) -> M) -> Option<(&mut B, &mut M)> {
-        let dirty = match self.dirty.entry(key) {
-            Entry::Occupied(dirty) => dirty.into_mut(),
-            Entry::Vacant(place) => {
-                let data = self.clean.remove(key)?;
-                let mark = mark(&data);
-                self.by_age.insert((now, key));
-                place.insert(Dirty {
-                    data,
-                    since: now,
-                    mark,
-                })
-            }
-        };
-        Some((&mut dirty.data, &mut dirty.mark))
+        let slot = self.blocks.find(key.number())?;
+        if let State::Clean { turn, at } = self.blocks.at(slot)?.state {
+            self.unlink(turn, at);
+            let held = self.blocks.at_mut(slot)?;
+            let mark = mark(&held.data);
+            held.state = State::Dirty { since: now, mark };
+            self.note_dirty(key, now);
+        }
+        dirty_parts(self.blocks.at_mut(slot)?)
+    }
+
+    fn note_dirty(&mut self, key: K, since: T) {
+        self.dirty.insert((), key.number());
+        self.by_age.insert(since, key.number());
+        self.count += 1;
+    }
+
+    fn note_clean(&mut self, key: K, since: T) {
+        self.dirty.remove((), key.number());
+        self.by_age.remove(since, key.number());
+        self.count -= 1;
     }
 
     /// Replaces a block; it is dirty since `since`, whatever it was before.
     pub fn put(&mut self, key: K, data: B, since: T, mark: M) {
-        self.clean.remove(key);
-        let new = Dirty { data, since, mark };
-        if let Some(old) = self.dirty.insert(key, new) {
-            self.by_age.remove(&(old.since, key));
-        }
-        self.by_age.insert((since, key));
+        self.forget(key);
+        let number = key.number();
+        let state = State::Dirty { since, mark };
+        self.blocks.insert(
+            number,
+            Held {
+                number,
+                data,
+                state,
+            },
+        );
+        self.note_dirty(key, since);
     }
 
     /// The contents and the mark of a dirty block.
     pub fn dirty(&self, key: K) -> Option<(&B, &M)> {
-        let dirty = self.dirty.get(&key)?;
-        Some((&dirty.data, &dirty.mark))
+        match self.blocks.get(key.number())? {
+            Held {
+                data,
+                state: State::Dirty { mark, .. },
+                ..
+            } => Some((data, mark)),
+            _ => None,
+        }
     }
 
     /// The same, to be changed.
     pub fn dirty_mut(&mut self, key: K) -> Option<(&mut B, &mut M)> {
-        let dirty = self.dirty.get_mut(&key)?;
-        Some((&mut dirty.data, &mut dirty.mark))
+        dirty_parts(self.blocks.get_mut(key.number())?)
     }
 
-    /// Takes a dirty block out.
-    pub fn take(&mut self, key: K) -> Option<(B, M)> {
-        let dirty = self.dirty.remove(&key)?;
-        self.by_age.remove(&(dirty.since, key));
-        Some((dirty.data, dirty.mark))
+    /// A dirty block has been written: it is clean now. Returns the mark that it had.
+    pub fn mark_clean(&mut self, key: K) -> Option<M> {
+        let slot = self.blocks.find(key.number())?;
+        let held = self.blocks.at_mut(slot)?;
+        if matches!(held.state, State::Clean { .. }) {
+            return None;
+        }
+        // The place is given by `link`.
+        let clean = State::Clean { turn: 0, at: 0 };
+        let State::Dirty { since, mark } = core::mem::replace(&mut held.state, clean) else {
+            return None;
+        };
+        self.note_clean(key, since);
+        self.link(slot);
+        Some(mark)
     }
 
-    /// A dirty block has been written: it is clean now.
-    pub fn mark_clean(&mut self, key: K) {
-        if let Some((data, _)) = self.take(key) {
-            self.keep(key, data);
+    /// Forgets a block, dirty or not; returns the mark of a dirty one.
+    pub fn forget(&mut self, key: K) -> Option<M> {
+        let slot = self.blocks.find(key.number())?;
+        if let State::Clean { turn, at } = self.blocks.at(slot)?.state {
+            self.unlink(turn, at);
+        }
+        match self.blocks.remove(key.number())?.state {
+            State::Dirty { since, mark } => {
+                self.note_clean(key, since);
+                Some(mark)
+            }
+            State::Clean { .. } => None,
         }
     }
 
-    /// Forgets a block, dirty or not.
-    pub fn forget(&mut self, key: K) {
-        self.take(key);
-        self.clean.remove(key);
-    }
-
-    /// The keys of all clean blocks in a range.
-    pub fn clean_keys(&self, range: impl RangeBounds<K> + Clone) -> Vec<K> {
-        self.clean.keys(range)
+    /// The keys of all blocks in a range, in order.
+    pub fn keys(&self, range: impl RangeBounds<K>) -> Vec<K> {
+        let ends = ends(&range).into_iter();
+        let numbers = ends.flat_map(|(first, last)| self.blocks.numbers(first, last));
+        numbers.map(K::of).collect()
     }
 
     /// The dirty blocks of a range, in order of their keys.
     pub fn dirty_in(&self, range: impl RangeBounds<K>) -> impl Iterator<Item = (K, &B, &M)> {
-        let dirty = self.dirty.range(range);
-        dirty.map(|(key, dirty)| (*key, &dirty.data, &dirty.mark))
+        let ends = ends(&range).into_iter();
+        let numbers = ends.flat_map(|(first, last)| self.dirty.range(((), first), ((), last)));
+        numbers.filter_map(|((), number)| {
+            let (data, mark) = self.dirty(K::of(number))?;
+            Some((K::of(number), data, mark))
+        })
     }
 
     /// The dirty blocks with the time since which each is dirty, the oldest first.
     pub fn by_age(&self) -> impl Iterator<Item = (T, K)> {
-        self.by_age.iter().copied()
+        self.by_age
+            .iter()
+            .map(|(since, number)| (since, K::of(number)))
     }
 
     /// The number of dirty blocks.
     pub fn count(&self) -> usize {
-        self.dirty.len()
-    }
-}
-
-/// An owner of dirty blocks.
-pub trait Owner: Ord + Copy {
-    /// Whether its blocks hold contents of files rather than metadata.
-    fn is_contents(&self) -> bool;
-}
-
-/// The mark of a block that has an owner.
-#[derive(Clone, Debug)]
-struct Owned<O, M> {
-    owner: O,
-    mark: M,
-}
-
-/// Numbered blocks, dirty ones with an owner `O` and a mark `M` of the file system.
-#[derive(Clone, Debug)]
-pub struct OwnedCache<O, T, M> {
-    blocks: Cache<u32, T, Box<[u8]>, Owned<O, M>>,
-    by_owner: BTreeSet<(O, u32)>,
-    /// Dirty blocks of contents.
-    contents: usize,
-}
-
-impl<O: Owner, T: Ord + Copy, M: Default> OwnedCache<O, T, M> {
-    /// A cache that keeps up to `clean` clean blocks.
-    pub fn new(clean: usize) -> Self {
-        Self {
-            blocks: Cache::new(clean),
-            by_owner: BTreeSet::new(),
-            contents: 0,
-        }
-    }
-
-    /// Whether a block is here.
-    pub fn has(&self, block: u32) -> bool {
-        self.blocks.has(block)
-    }
-
-    /// A block's bytes, if they are here.
-    pub fn get(&mut self, block: u32) -> Option<&[u8]> {
-        self.blocks.get(block).map(|data| &**data)
-    }
-
-    /// Keeps a clean block.
-    pub fn keep(&mut self, block: u32, data: Box<[u8]>) {
-        self.blocks.keep(block, data);
-    }
-
-    /// A block to be changed, dirty from now on; `None` if it is not here. If it was clean, it
-    /// belongs to `owner` and gets its mark from `mark`.
-    pub fn edit(
-        &mut self,
-        block: u32,
-        owner: O,
-        now: T,
-        mark: impl FnOnce(&[u8]) -> M,
-    ) -> Option<&mut [u8]> {
-        let mut is_new = false;
-        let edited = self.blocks.edit(block, now, |data| {
-            is_new = true;
-            let mark = mark(data);
-            Owned { owner, mark }
-        });
-        let (data, _) = edited?;
-        if is_new {
-            self.by_owner.insert((owner, block));
-            self.contents += usize::from(owner.is_contents());
-        }
-        Some(data)
-    }
-
-    /// Reads whole blocks of `size` bytes from `first` on. Those that are not here come from
-    /// `read`, neighbours at once, and are kept if `keep` says so.
-    pub fn read_through<E>(
-        &mut self,
-        first: u32,
-        size: usize,
-        buf: &mut [u8],
-        keep: bool,
-        mut read: impl FnMut(u32, &mut [u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let count = buf.len() / size;
-        let mut at = 0;
-        while at < count {
-            let block = first + at as u32;
-            if let Some(data) = self.get(block) {
-                buf[at * size..(at + 1) * size].copy_from_slice(data);
-                at += 1;
-                continue;
-            }
-            let end = (at + 1..count).find(|end| self.has(first + *end as u32));
-            let part = &mut buf[at * size..end.unwrap_or(count) * size];
-            read(block, part)?;
-            for (block, data) in (block..).zip(part.chunks_exact(size)).filter(|_| keep) {
-                self.keep(block, data.into());
-            }
-            at = end.unwrap_or(count);
-        }
-        Ok(())
-    }
-
-    /// The bytes of blocks that are here, one behind the other.
-    pub fn gather(&mut self, blocks: &[u32]) -> Vec<u8> {
-        let first = blocks.first().and_then(|block| self.get(*block));
-        let mut bytes = Vec::with_capacity(first.map_or(0, <[u8]>::len) * blocks.len());
-        for block in blocks {
-            bytes.extend_from_slice(self.get(*block).unwrap_or_default());
-        }
-        bytes
-    }
-
-    /// Replaces a block and gives its mark. If the block was dirty and the same owner's, it keeps
-    /// its time and its mark.
-    pub fn replace(&mut self, block: u32, owner: O, now: T, data: Box<[u8]>) -> Option<&mut M> {
-        let is_same = matches!(self.blocks.dirty(block), Some((_, old)) if old.owner == owner);
-        if !is_same {
-            self.take(block);
-            self.by_owner.insert((owner, block));
-            self.contents += usize::from(owner.is_contents());
-            let mark = M::default();
-            self.blocks.put(block, data, now, Owned { owner, mark });
-            return self.mark_mut(block);
-        }
-        let (old, owned) = self.blocks.dirty_mut(block)?;
-        *old = data;
-        Some(&mut owned.mark)
-    }
-
-    fn take(&mut self, block: u32) -> Option<Box<[u8]>> {
-        let (data, Owned { owner, .. }) = self.blocks.take(block)?;
-        self.contents -= usize::from(owner.is_contents());
-        self.by_owner.remove(&(owner, block));
-        Some(data)
-    }
-
-    /// A dirty block has been written: it is clean now.
-    pub fn mark_clean(&mut self, block: u32) {
-        if let Some(data) = self.take(block) {
-            self.blocks.keep(block, data);
-        }
-    }
-
-    /// Forgets a block, dirty or not.
-    pub fn forget(&mut self, block: u32) {
-        self.take(block);
-        self.blocks.forget(block);
-    }
-
-    /// Forgets `count` blocks, dirty or not.
-    pub fn forget_run(&mut self, from: u32, count: u32) {
-        let range = from..from.saturating_add(count);
-        let dirty: Vec<u32> = self.blocks.dirty_in(range.clone()).map(|d| d.0).collect();
-        let clean = self.blocks.clean_keys(range);
-        dirty.into_iter().chain(clean).for_each(|b| self.forget(b));
-    }
-
-    /// The bytes and the mark of a dirty block.
-    pub fn dirty(&self, block: u32) -> Option<(&[u8], &M)> {
-        let (data, owned) = self.blocks.dirty(block)?;
-        Some((data, &owned.mark))
-    }
-
-    /// The mark of a dirty block, to be changed.
-    pub fn mark_mut(&mut self, block: u32) -> Option<&mut M> {
-        Some(&mut self.blocks.dirty_mut(block)?.1.mark)
-    }
-
-    /// The dirty blocks of the owners in a range, by owner and then in order.
-    pub fn of_owners(&self, owners: impl RangeBounds<(O, u32)>) -> impl Iterator<Item = u32> {
-        self.by_owner.range(owners).map(|(_, block)| *block)
-    }
-
-    /// The dirty blocks of an owner, in order.
-    pub fn of(&self, owner: O) -> Vec<u32> {
-        self.of_owners((owner, 0)..=(owner, u32::MAX)).collect()
-    }
-
-    fn contents_by_age(&self) -> impl Iterator<Item = (T, u32)> {
-        self.blocks.by_age().filter(|(_, block)| {
-            let dirty = self.blocks.dirty(*block);
-            dirty.is_some_and(|(_, owned)| owned.owner.is_contents())
-        })
-    }
-
-    /// Dirty contents of files, the oldest first: up to `blocks`, and all that have been dirty
-    /// since `until` or longer; in the order of their places.
-    pub fn oldest_contents(&self, blocks: usize, until: T) -> Vec<u32> {
-        let mut chosen: Vec<u32> = self
-            .contents_by_age()
-            .enumerate()
-            .take_while(|(index, (since, _))| *index < blocks || *since <= until)
-            .map(|(_, (_, block))| block)
-            .collect();
-        chosen.sort_unstable();
-        chosen
-    }
-
-    /// The number of dirty blocks.
-    pub fn dirty_count(&self) -> usize {
-        self.blocks.count()
-    }
-
-    /// The number of dirty blocks that hold contents of files.
-    pub fn dirty_contents(&self) -> usize {
-        self.contents
-    }
-
-    /// Since when the oldest block is dirty.
-    pub fn since(&self) -> Option<T> {
-        self.blocks.by_age().next().map(|(since, _)| since)
-    }
-
-    /// Since when the oldest contents are dirty.
-    pub fn contents_since(&self) -> Option<T> {
-        self.contents_by_age().next().map(|(since, _)| since)
+        self.count
     }
 
     /// The number of clean blocks.
     pub fn clean(&self) -> usize {
-        self.blocks.clean_keys(..).len()
+        self.young.len() + self.old.len()
     }
 }
 
-/// Splits sorted block numbers into runs of neighbours, each of at most `most` blocks.
-pub fn runs(blocks: &[u32], most: usize) -> impl Iterator<Item = &[u32]> {
-    let mut rest = blocks;
-    core::iter::from_fn(move || {
-        let first = *rest.first()?;
-        let neighbours = rest.iter().zip(first..=u32::MAX).take(most.max(1));
-        let count = neighbours
-            .take_while(|(block, next)| **block == *next)
-            .count();
-        let (run, behind) = rest.split_at(count);
-        rest = behind;
-        Some(run)
-    })
-}
-
-/// Splits `data`, which starts at the block `first`, into whole blocks of `size` bytes and what is
-/// left, padded to a block with zeros. Each part comes with its first block.
-pub fn padded(first: u32, data: &[u8], size: usize) -> impl Iterator<Item = (u32, Cow<'_, [u8]>)> {
-    let (whole, rest) = data.split_at(data.len() / size * size);
-    let mut last = rest.to_vec();
-    last.resize(if rest.is_empty() { 0 } else { size }, 0);
-    let parts = [
-        (first, Cow::Borrowed(whole)),
-        (first + (whole.len() / size) as u32, Cow::Owned(last)),
-    ];
-    parts.into_iter().filter(|(_, part)| !part.is_empty())
+fn dirty_parts<T, B, M>(held: &mut Held<T, B, M>) -> Option<(&mut B, &mut M)> {
+    match held {
+        Held {
+            data,
+            state: State::Dirty { mark, .. },
+            ..
+        } => Some((data, mark)),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::collections::BTreeMap;
+    use nandlab_sim::mix;
 
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-    enum By {
-        File,
-        Metadata,
+    /// The same rules with a map for each kind of block.
+    struct Model {
+        dirty: BTreeMap<u32, (u64, u8, u64)>,
+        young: BTreeMap<u32, u64>,
+        old: BTreeMap<u32, u64>,
+        capacity: usize,
+        turn: u64,
     }
 
-    impl Owner for By {
-        fn is_contents(&self) -> bool {
-            *self == Self::File
+    impl Model {
+        fn keep(&mut self, key: u32, data: u64) {
+            self.young.remove(&key);
+            self.old.remove(&key);
+            if self.young.len() >= self.capacity {
+                self.old = core::mem::take(&mut self.young);
+                self.turn += 1;
+            }
+            self.young.insert(key, data);
+        }
+
+        fn get(&mut self, key: u32) -> Option<u64> {
+            let dirty = self.dirty.get(&key).map(|dirty| dirty.0);
+            let young = || self.young.get(&key).copied();
+            dirty.or_else(young).or_else(|| {
+                let data = self.old.remove(&key)?;
+                self.keep(key, data);
+                Some(data)
+            })
+        }
+
+        fn forget(&mut self, key: u32) {
+            self.dirty.remove(&key);
+            self.young.remove(&key);
+            self.old.remove(&key);
+        }
+
+        fn edit(&mut self, key: u32, now: u8, mark: u64) {
+            let clean = self.young.remove(&key).or_else(|| self.old.remove(&key));
+            if let Some(data) = clean {
+                self.dirty.insert(key, (data, now, mark));
+            }
         }
     }
 
-    fn block(byte: u8) -> Box<[u8]> {
-        Box::new([byte; 4])
+    fn step(cache: &mut Cache<u32, u8, u64, u64>, model: &mut Model, word: u64) {
+        let key = (word & 63) as u32 * if word & 64 == 0 { 1 } else { 1000 };
+        let now = (word >> 8) as u8 & 7;
+        match word >> 16 & 7 {
+            0 | 1 if !model.dirty.contains_key(&key) => {
+                cache.keep(key, word);
+                model.keep(key, word);
+            }
+            2 => {
+                cache.forget(key);
+                model.forget(key);
+            }
+            3 => {
+                cache.edit(key, now, |_| word);
+                model.edit(key, now, word);
+            }
+            4 => {
+                cache.put(key, word, now, 9);
+                model.forget(key);
+                model.dirty.insert(key, (word, now, 9));
+            }
+            5 => {
+                let mark = cache.mark_clean(key);
+                let dirty = model.dirty.remove(&key);
+                assert_eq!(mark, dirty.map(|dirty| dirty.2));
+                if let Some((data, ..)) = dirty {
+                    model.keep(key, data);
+                }
+            }
+            _ => assert_eq!(cache.get(key).copied(), model.get(key)),
+        }
     }
 
     #[test]
-    fn the_clock_of_a_block_starts_anew_with_its_owner() {
-        let mut cache = OwnedCache::<_, _, ()>::new(16);
-        cache.replace(3, By::File, 1, block(1));
-        cache.replace(3, By::File, 2, block(2));
-        assert_eq!((cache.since(), cache.of(By::File)), (Some(1), [3].into()));
-        cache.replace(3, By::Metadata, 2, block(3));
-        assert_eq!((cache.since(), cache.of(By::File)), (Some(2), [].into()));
-        cache.forget_run(0, 4);
-        assert_eq!((cache.dirty_count(), cache.since()), (0, None));
-    }
-
-    #[test]
-    fn a_read_takes_what_is_here_and_the_rest_in_runs() {
-        let mut cache = OwnedCache::<By, u8, ()>::new(16);
-        cache.keep(2, block(9));
-        let mut buf = [0; 16];
-        let mut runs = Vec::new();
-        let mut read = |cache: &mut OwnedCache<_, _, _>, keep| {
-            cache.read_through::<()>(1, 4, &mut buf, keep, |first, part| {
-                runs.push((first, part.len()));
-                part.fill(first as u8);
-                Ok(())
-            })
+    fn it_keeps_and_evicts_what_two_generations_of_maps_do() {
+        let mut cache = Cache::<u32, u8, u64, u64>::new(40);
+        let mut model = Model {
+            dirty: BTreeMap::new(),
+            young: BTreeMap::new(),
+            old: BTreeMap::new(),
+            capacity: 20,
+            turn: 0,
         };
-        read(&mut cache, false).unwrap();
-        read(&mut cache, true).unwrap();
-        read(&mut cache, true).unwrap();
-        assert_eq!(runs, [(1, 4), (3, 8), (1, 4), (3, 8)]);
-        assert_eq!(
-            buf,
-            *b"\x01\x01\x01\x01\x09\x09\x09\x09\x03\x03\x03\x03\x03\x03\x03\x03"
-        );
-        assert_eq!(cache.gather(&[2, 3]), [9, 9, 9, 9, 3, 3, 3, 3]);
+        for at in 0..50_000 {
+            step(&mut cache, &mut model, mix(11, at));
+            let mut ages: Vec<_> = model
+                .dirty
+                .iter()
+                .map(|(key, dirty)| (dirty.1, *key))
+                .collect();
+            ages.sort_unstable();
+            assert!(cache.by_age().eq(ages), "step {at}");
+            let dirty = model
+                .dirty
+                .iter()
+                .map(|(key, dirty)| (*key, dirty.0, dirty.2));
+            let found = cache
+                .dirty_in(..)
+                .map(|(key, data, mark)| (key, *data, *mark));
+            assert!(found.eq(dirty), "step {at}");
+            let clean = model.young.len() + model.old.len();
+            let counts = (cache.clean(), cache.count(), cache.turn());
+            assert_eq!(counts, (clean, model.dirty.len(), model.turn), "step {at}");
+            let held = cache
+                .keys(..)
+                .into_iter()
+                .filter(|key| cache.dirty(*key).is_none());
+            let mut kept: Vec<_> = model
+                .young
+                .keys()
+                .chain(model.old.keys())
+                .copied()
+                .collect();
+            kept.sort_unstable();
+            assert!(held.eq(kept), "step {at}");
+        }
+        assert!(model.turn > 100, "generations took {} turns", model.turn);
     }
 
     #[test]
-    fn the_last_block_is_padded() {
-        let parts = |data: &'static [u8]| padded(7, data, 2).collect::<Vec<_>>();
-        assert_eq!(parts(b""), []);
-        assert_eq!(parts(b"a"), [(7, b"a\0"[..].into())]);
-        assert_eq!(parts(b"abcd"), [(7, b"abcd"[..].into())]);
-        let split = [(7, b"abcd"[..].into()), (9, b"e\0"[..].into())];
-        assert_eq!(parts(b"abcde"), split);
-    }
-
-    #[test]
-    fn runs_are_neighbours_and_bounded() {
-        let all: Vec<&[u32]> = runs(&[1, 2, 3, 4, 7, 9, 10], 3).collect();
-        assert_eq!(all, [&[1, 2, 3][..], &[4], &[7], &[9, 10]]);
-        let end: Vec<&[u32]> = runs(&[u32::MAX - 1, u32::MAX], 9).collect();
-        assert_eq!(end, [&[u32::MAX - 1, u32::MAX]]);
+    fn pairs_are_keys_in_their_order() {
+        let mut cache = Cache::<(u32, u32), u8, u8, ()>::new(0);
+        for key in [(2, 0), (1, u32::MAX), (1, 3), (0, 9)] {
+            cache.put(key, 0, 1, ());
+        }
+        assert_eq!(cache.keys((1, 0)..=(1, u32::MAX)), [(1, 3), (1, u32::MAX)]);
+        assert_eq!(cache.keys((1, 4)..(1, 4)), []);
+        let rest = cache.dirty_in((Bound::Excluded((1, 3)), Bound::Unbounded));
+        let rest: Vec<_> = rest.map(|(key, ..)| key).collect();
+        assert_eq!(rest, [(1, u32::MAX), (2, 0)]);
     }
 }

@@ -6,7 +6,7 @@
 //! *Knows nothing of* flash, time, files.
 //!
 //! *Adapters.* [`Ram`], [`Nvram`] and [`Image`] are disks; [`Partition`] is a run of sectors;
-//! [`Counter`], [`Tracer`] and [`FaultInjector`] are [`Hook`]s beside a disk; [`Recent`] keeps what
+//! [`Counter`], [`Tracer`] and [`FaultInjector`] are [`Hook`]s beside a disk; [`Cache`] keeps what
 //! may be needed again; [`WriteLog`] remembers every change, and [`cuts`] makes of it what a power
 //! cut could leave.
 //!
@@ -26,9 +26,10 @@ mod hook;
 mod image;
 mod lru;
 mod nvram;
+mod owned;
 mod partition;
 mod ram;
-mod recent;
+mod table;
 mod tracer;
 mod write_log;
 
@@ -36,7 +37,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use nandlab_sim::{Finding, LayerFault, MediumFault, Place, PowerCut};
 
-pub use cache::{Cache, OwnedCache, Owner, padded, runs};
+pub use cache::{Cache, Key};
 pub use counter::{Count, Counter, Counts};
 pub use cuts::{CutId, Cuts};
 pub use fault::{Fault, FaultInjector, Faults};
@@ -44,9 +45,9 @@ pub use hook::{Hook, Hooked, Op, Request};
 pub use image::{Image, ImageError};
 pub use lru::Lru;
 pub use nvram::Nvram;
+pub use owned::{OwnedCache, Owner, padded, runs};
 pub use partition::Partition;
 pub use ram::Ram;
-pub use recent::Recent;
 pub use tracer::{Event, Sink, Tracer};
 pub use write_log::{Record, WriteLog};
 

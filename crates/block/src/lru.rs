@@ -1,4 +1,5 @@
-//! An exact LRU map with a fixed capacity. [`Recent`](crate::Recent) is faster and less exact.
+//! An exact LRU map with a fixed capacity. The clean blocks of a
+//! [`Cache`](crate::Cache) are evicted faster and less exactly.
 
 use alloc::collections::BTreeMap;
 

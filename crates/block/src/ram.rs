@@ -5,7 +5,11 @@
 //! [`Nvram`](crate::Nvram).
 
 use crate::{BlockDevice, BlockError, BlockGeometry, Lba, Remap};
-use alloc::{collections::BTreeMap, sync::Arc, vec};
+use alloc::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::Arc,
+    vec,
+};
 
 /// Bytes that are allocated and shared together, unless a sector is larger.
 const CHUNK_BYTES: u32 = 16 * 1024;
@@ -90,14 +94,17 @@ impl BlockDevice for Ram {
             let (index, at, count) = self.locate(offset, data.len() as u64);
             let (part, rest) = data.split_at(count);
             (data, offset) = (rest, offset + count as u64);
-            if !self.chunks.contains_key(&index) && part.iter().all(|byte| *byte == 0) {
-                continue;
+            match self.chunks.entry(index) {
+                Entry::Occupied(mut chunk) => {
+                    Arc::make_mut(chunk.get_mut())[at..at + count].copy_from_slice(part);
+                }
+                Entry::Vacant(_) if part.iter().all(|byte| *byte == 0) => {}
+                Entry::Vacant(place) if count == self.chunk => _ = place.insert(part.into()),
+                Entry::Vacant(place) => {
+                    let zeros = core::iter::repeat_n(0, self.chunk).collect();
+                    Arc::make_mut(place.insert(zeros))[at..at + count].copy_from_slice(part);
+                }
             }
-            let chunk = self
-                .chunks
-                .entry(index)
-                .or_insert_with(|| vec![0; self.chunk].into());
-            Arc::make_mut(chunk)[at..at + count].copy_from_slice(part);
         }
         Ok(())
     }
@@ -120,8 +127,9 @@ impl BlockDevice for Ram {
         }
         // A disk may be far larger than what it holds, so whole chunks are dropped by what is
         // there, not by address.
-        let mut tail = self.chunks.split_off(&first);
-        self.chunks.append(&mut tail.split_off(&last));
+        while let Some((&index, _)) = self.chunks.range(first..last).next() {
+            self.chunks.remove(&index);
+        }
         self.clear(
             first.wrapping_sub(1),
             (start % chunk) as usize,

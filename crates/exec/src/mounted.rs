@@ -169,6 +169,11 @@ impl<M: ProgramChip> Files<M> {
         Ok(attributes(self.names.refer(&path, kind), kind, size))
     }
 
+    fn look_up(&mut self, dir: Ino, name: &[u8]) -> Result<Attr> {
+        let path = self.child_of(dir, name)?;
+        self.refer(path)
+    }
+
     fn set(&mut self, ino: Ino, change: &SetAttr, _: Time) -> Result<Attr> {
         if change.mode.is_some() || change.uid.is_some() || change.gid.is_some() {
             return refused(Errno::NotPermitted);

@@ -71,8 +71,10 @@ impl DerefMut for Cache {
     }
 }
 
-/// The first key of metadata in the order of owners.
-const METADATA: (Owner, u32) = (Owner::Meta(Class::Bitmap), 0);
+/// The owners of contents, from the first to the last.
+const CONTENTS: [Owner; 2] = [Owner::File(0), Owner::File(u32::MAX)];
+/// The owners of metadata.
+const METADATA: [Owner; 2] = [Owner::Meta(Class::Bitmap), Owner::Meta(Class::Contents)];
 
 impl Cache {
     /// Keeps up to `blocks` clean blocks.
@@ -119,7 +121,7 @@ impl Cache {
     /// Waiting contents of all files that something on the medium may lead to once metadata is
     /// written, in the order of their places.
     pub fn fresh_contents(&self) -> Vec<u32> {
-        let contents = self.of_owners(..METADATA);
+        let contents = self.of_owners(CONTENTS[0], CONTENTS[1]);
         let mut fresh: Vec<u32> = contents.filter(|block| self.is_fresh(*block)).collect();
         fresh.sort_unstable();
         fresh
@@ -127,7 +129,7 @@ impl Cache {
 
     /// All dirty metadata, in order.
     pub fn metadata(&self) -> Vec<u32> {
-        let mut blocks: Vec<u32> = self.of_owners(METADATA..).collect();
+        let mut blocks: Vec<u32> = self.of_owners(METADATA[0], METADATA[1]).collect();
         blocks.sort_unstable();
         blocks
     }

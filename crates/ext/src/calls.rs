@@ -19,7 +19,7 @@ impl<D: BlockDevice> Ext<D> {
         }
     }
 
-    fn attr_of(&self, number: u32, inode: &Inode) -> Result<Attr, ExtError> {
+    pub(crate) fn attr_of(&self, number: u32, inode: &Inode) -> Result<Attr, ExtError> {
         Ok(Attr {
             ino: if number == ROOT {
                 Ino::ROOT
@@ -146,11 +146,6 @@ impl<D: BlockDevice> Ext<D> {
         let number = self.number(ino)?;
         self.alive(number)?;
         Ok(number)
-    }
-
-    fn child_of(&mut self, dir: u32, name: &[u8]) -> Result<u32, ExtError> {
-        let found = self.need(dir, name)?;
-        Ok(self.child(&found)?.0)
     }
 
     fn sync_volume(&mut self) -> Result<(), ExtError> {

@@ -117,6 +117,19 @@ pub(crate) struct Found {
     pub before: Option<usize>,
 }
 
+impl Found {
+    /// The error of an entry with an inode that is not the expected one.
+    pub fn leads_astray(&self, expected: &'static str) -> ExtError {
+        ExtError::Block {
+            block: self.block,
+            offset: self.record.at as u32,
+            field: "inode",
+            found: self.record.inode.into(),
+            expected,
+        }
+    }
+}
+
 /// Makes the record that holds a block's checksum, if there is to be one.
 pub(crate) fn put_tail(bytes: &mut [u8], end: usize) {
     if end < bytes.len() {
@@ -255,22 +268,16 @@ impl<D: BlockDevice> Ext<D> {
         while at < bytes.len() {
             let record = record(bytes, at, block, types)?;
             if record.inode != 0 && record.name_in(bytes) == name {
-                if record.inode > inodes {
-                    let expected = "an inode of the volume";
-                    return Err(ExtError::Block {
-                        block,
-                        offset: at as u32,
-                        field: "inode",
-                        found: record.inode.into(),
-                        expected,
-                    });
-                }
-                return Ok(Some(Found {
+                let found = Found {
                     dir,
                     block,
                     record,
                     before,
-                }));
+                };
+                return match record.inode > inodes {
+                    true => Err(found.leads_astray("an inode of the volume")),
+                    false => Ok(Some(found)),
+                };
             }
             before = Some(at);
             at += record.length;
@@ -289,7 +296,7 @@ impl<D: BlockDevice> Ext<D> {
             match self.find_indexed(number, &dir, name) {
                 Ok(Some(found)) => return Ok(found),
                 Ok(None) => {}
-                Err(error) => failures.add(error)?,
+                Err(error) => self.fail_find(&mut failures, error)?,
             }
         }
         for index in 0..self.dir_blocks(&dir) {
@@ -299,7 +306,7 @@ impl<D: BlockDevice> Ext<D> {
             {
                 Ok(Some(found)) => return Ok(Some(found)),
                 Ok(None) => {}
-                Err(error) => failures.add(error)?,
+                Err(error) => self.fail_find(&mut failures, error)?,
             }
         }
         failures.shown(None)
@@ -349,7 +356,9 @@ impl<D: BlockDevice> Ext<D> {
             if self.insert_indexed(number, &mut dir, name, child, kind)? {
                 return Ok(());
             }
-            // The index cannot be used: as Linux does, the directory goes on without.
+            // The index cannot be used: as Linux does, the directory goes on without. In a damaged
+            // one that may find another entry of a name.
+            self.end_names();
             dir.flags &= !flags::INDEX;
             self.put_inode(number, &dir)?;
         }
@@ -432,7 +441,7 @@ impl<D: BlockDevice> Ext<D> {
             }
             None => put32(bytes, found.record.at, 0),
         }
-        Ok(())
+        self.forget_name(found)
     }
 
     /// Lets a name mean another inode.
@@ -448,7 +457,7 @@ impl<D: BlockDevice> Ext<D> {
         if types {
             bytes[found.record.at + 7] = kind;
         }
-        Ok(())
+        self.forget_name(found)
     }
 
     /// Whether a directory has no names.

@@ -26,7 +26,7 @@ const FREE_STEP: u32 = 256;
 
 /// A node on the way to an extent.
 #[derive(Clone, Copy, Debug)]
-struct Step {
+pub(crate) struct Step {
     /// Where the node lies; none for the root.
     block: Option<u32>,
     /// How many of its keys are not behind the block that the path leads to.
@@ -172,7 +172,12 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// The nodes from the root to the leaf that holds a block, or would.
-    fn path(&mut self, number: u32, inode: &Inode, index: u32) -> Result<Vec<Step>, ExtError> {
+    pub(crate) fn path(
+        &mut self,
+        number: u32,
+        inode: &Inode,
+        index: u32,
+    ) -> Result<Vec<Step>, ExtError> {
         let mut steps = Vec::new();
         let mut place = None;
         let mut depth = None;
@@ -241,7 +246,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// A block of a file is another.
-    fn note_mapped(&mut self, number: u32, inode: &Inode, index: u32) {
+    pub(crate) fn note_mapped(&mut self, number: u32, inode: &Inode, index: u32) {
         if inode.kind() == Some(FileType::File) {
             self.pending.map(number, index);
         }
@@ -283,7 +288,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// Changes the entry of a leaf to which a path leads.
-    fn put_extent(
+    pub(crate) fn put_extent(
         &mut self,
         number: u32,
         inode: &mut Inode,
@@ -654,6 +659,6 @@ impl<D: BlockDevice> Ext<D> {
 }
 
 /// Nodes that one more entry of the leaf needs at most.
-fn nodes_needed(path: &[Step]) -> u32 {
+pub(crate) fn nodes_needed(path: &[Step]) -> u32 {
     path.iter().rev().take_while(|step| step.is_full()).count() as u32
 }

@@ -8,6 +8,7 @@ use crate::{
     cache::Owner,
     format::{put32, ro_compat, sb},
     inode::Inode,
+    run::Run,
 };
 use nandlab_block::BlockDevice;
 use nandlab_vfs::Errno;
@@ -166,13 +167,23 @@ impl<D: BlockDevice> Ext<D> {
         let mut first = 0;
         let mut blocks = 0;
         let mut from = 0;
+        let mut run = Run::default();
         while done < count {
             let (index, at) = self.locate(offset + done as u64)?;
             let length = (size - at).min(count - done);
-            let (block, fresh) = match self.map(number, &mut inode, index, goal) {
-                Err(ExtError::Call(Errno::NoSpace)) => break,
-                outcome => outcome?,
+            run = match run.behind() {
+                Some(rest) => rest,
+                None => {
+                    let most = (at + count - done)
+                        .div_ceil(size)
+                        .min(self.blocks_to_relieve());
+                    match self.map_run(number, &mut inode, index, goal, most as u32) {
+                        Err(ExtError::Call(Errno::NoSpace)) => break,
+                        outcome => outcome?,
+                    }
+                }
             };
+            let Run { block, fresh, .. } = run;
             // What begins behind the end holds nothing yet, whatever an unfinished commit has left
             // there.
             let start = (offset + done as u64) - at as u64;
@@ -251,6 +262,15 @@ impl<D: BlockDevice> Ext<D> {
             put32(self.store.superblock_mut()?, sb::RO_COMPAT, features);
         }
         Ok(())
+    }
+
+    /// Blocks of contents that may become dirty before [`relieve`](Self::relieve) writes some, or
+    /// one.
+    fn blocks_to_relieve(&self) -> usize {
+        let most = self.options.dirty_bytes_max / u64::from(self.store.layout.block);
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        most.saturating_sub(self.store.cache.dirty_contents())
+            .clamp(1, u32::MAX as usize)
     }
 
     /// Writes the older half of the dirty data if it is too much.

@@ -264,7 +264,7 @@ impl<D: BlockDevice> Ext<D> {
         Ok((block, self.store.block(block)?))
     }
 
-    fn load_bitmap(&mut self, group: u32, map: Map) -> Result<u32, ExtError> {
+    pub(crate) fn load_bitmap(&mut self, group: u32, map: Map) -> Result<u32, ExtError> {
         let own = self.groups[group as usize];
         let block = own.bitmap(map);
         if self.store.cache.has(block) {
@@ -355,7 +355,12 @@ impl<D: BlockDevice> Ext<D> {
 
     /// The first bit from `from` on, below `end`, that is clear in the bitmap now and was at the
     /// last commit.
-    fn clear_bit(&mut self, bitmap: u32, from: u32, end: u32) -> Result<Option<u32>, ExtError> {
+    pub(crate) fn clear_bit(
+        &mut self,
+        bitmap: u32,
+        from: u32,
+        end: u32,
+    ) -> Result<Option<u32>, ExtError> {
         let bytes = self.store.block(bitmap)?;
         let before = self.held.before.get(&bitmap);
         let taken = |byte: usize| bytes[byte] | before.map_or(0, |before| before[byte]);
@@ -450,8 +455,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     fn take_block(&mut self, group: u32, within: u32) -> Result<u32, ExtError> {
-        let layout = self.store.layout;
-        let block = layout.group_start(group) + within;
+        let block = self.store.layout.group_start(group) + within;
         let bitmap = self.load_bitmap(group, Map::Blocks)?;
         if self.is_metadata(block) {
             let expected = "1: the block holds bitmaps, inodes or descriptors";
@@ -463,14 +467,30 @@ impl<D: BlockDevice> Ext<D> {
                 expected,
             });
         }
-        self.flip(bitmap, within, true)?;
-        self.store.work.taken += 1;
+        self.take_blocks(group, within, 1)?;
+        Ok(block)
+    }
+
+    /// Takes neighbours of a group that are free and hold no metadata.
+    pub(crate) fn take_blocks(
+        &mut self,
+        group: u32,
+        first: u32,
+        count: u32,
+    ) -> Result<(), ExtError> {
+        if count == 0 {
+            return Ok(());
+        }
+        let bitmap = self.load_bitmap(group, Map::Blocks)?;
+        for within in first..first + count {
+            self.flip(bitmap, within, true)?;
+        }
+        self.store.work.taken += u64::from(count);
         let counts = &mut self.groups[group as usize];
         counts.flags &= !desc::BLOCK_UNINIT;
-        counts.free_blocks = counts.free_blocks.saturating_sub(1);
-        self.free_blocks = self.free_blocks.saturating_sub(1);
-        self.put_group(group)?;
-        Ok(block)
+        counts.free_blocks = counts.free_blocks.saturating_sub(count);
+        self.free_blocks = self.free_blocks.saturating_sub(count);
+        self.put_group(group)
     }
 
     /// Takes free blocks of the volume, also those that wait for a commit.

@@ -94,6 +94,7 @@ mod htree;
 mod inline;
 mod inode;
 mod journaled;
+mod known;
 mod life;
 mod list;
 mod map;
@@ -115,6 +116,7 @@ mod repair;
 mod replay;
 #[cfg(test)]
 mod rules;
+mod run;
 mod seal;
 mod store;
 mod strict;

@@ -85,6 +85,10 @@ impl<D: BlockDevice> Ext<D> {
         inode.links = 0;
         inode.dtime = self.end_time();
         self.put_inode(number, &inode)?;
+        if inode.is_dir() {
+            // Another directory may get the number.
+            self.end_names();
+        }
         self.free_inode(number, inode.is_dir())
     }
 

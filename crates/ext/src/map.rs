@@ -16,13 +16,13 @@ use nandlab_vfs::Errno;
 
 /// The way to a block: the slot in the inode, then the slots in blocks of block pointers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Way {
-    slots: [u32; 4],
-    levels: usize,
+pub(crate) struct Way {
+    pub slots: [u32; 4],
+    pub levels: usize,
 }
 
 /// The way to a block of an inode; none beyond what three levels reach.
-fn way(index: u32, pointers: u32) -> Option<Way> {
+pub(crate) fn way(index: u32, pointers: u32) -> Option<Way> {
     let n = u64::from(pointers);
     let mut rest = u64::from(index);
     if index < DIRECT {
@@ -182,6 +182,22 @@ impl<D: BlockDevice> Ext<D> {
             place = Some(next);
         }
         Ok((place.unwrap_or(0), fresh))
+    }
+
+    /// The block of block pointers at the end of a way, all of which is there; none for the inode.
+    pub(crate) fn block_above(
+        &mut self,
+        inode: &Inode,
+        way: &Way,
+    ) -> Result<Option<u32>, ExtError> {
+        let mut above = None;
+        for slot in way.slots.into_iter().take(way.levels) {
+            above = Some(match above {
+                None => inode.block[slot as usize],
+                Some(block) => le32(self.store.block(block)?, 4 * slot as usize),
+            });
+        }
+        Ok(above)
     }
 
     /// Where to look for a block: behind the one before it, which the caller may know as `goal`;

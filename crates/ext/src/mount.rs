@@ -19,7 +19,7 @@ use alloc::{
 };
 use nandlab_block::{BlockDevice, BlockError};
 use nandlab_jbd::{COMMIT_INTERVAL, Checkpoint};
-use nandlab_vfs::{Call, Errno, Gate, Gated, Time, with_defaults};
+use nandlab_vfs::{Call, Errno, Gate, Gated, NameCache, Time, with_defaults};
 
 /// What goes through the journal of a volume that has one (`data=` of Linux's ext3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,6 +72,9 @@ with_defaults! {
     }
 }
 
+/// The cache of names takes this part of the bytes of the other.
+const NAMES_PART: u64 = 32;
+
 /// A mounted volume on the device `D`.
 #[derive(Debug)]
 pub struct Ext<D> {
@@ -85,6 +88,10 @@ pub struct Ext<D> {
     pub(crate) held: Held,
     pub(crate) order: Order,
     pub(crate) nodes: Nodes,
+    /// Names that were found or made.
+    pub(crate) names: NameCache,
+    /// How often all of them became void.
+    pub(crate) names_ended: u64,
     /// Inodes of which more than times changed since the last commit.
     pub(crate) changed: BTreeSet<u32>,
     /// Inodes that have lost some of several names since the last commit: how many. The medium gets
@@ -169,6 +176,8 @@ impl<D: BlockDevice> Ext<D> {
             held: Held::default(),
             order: Order::default(),
             nodes: Nodes::default(),
+            names: NameCache::new(options.cache_bytes / NAMES_PART),
+            names_ended: 0,
             changed: BTreeSet::new(),
             fewer: BTreeMap::new(),
             orphans: Vec::new(),

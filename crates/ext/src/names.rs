@@ -57,12 +57,18 @@ impl<D: BlockDevice> Ext<D> {
         Ok(inode)
     }
 
+    /// Refuses what is no name, and a directory without names.
+    pub(crate) fn check_name_in(&mut self, dir: u32, name: &[u8]) -> Result<(), ExtError> {
+        check_name(name)?;
+        match self.check_dir(dir)?.links {
+            0 => Err(Errno::NoEntry.into()),
+            _ => Ok(()),
+        }
+    }
+
     /// The entry of a name that must be there.
     pub(crate) fn need(&mut self, dir: u32, name: &[u8]) -> Result<Found, ExtError> {
-        check_name(name)?;
-        if self.check_dir(dir)?.links == 0 {
-            return Err(Errno::NoEntry.into());
-        }
+        self.check_name_in(dir, name)?;
         self.find(dir, name)?.ok_or_else(|| Errno::NoEntry.into())
     }
 
@@ -108,18 +114,11 @@ impl<D: BlockDevice> Ext<D> {
         let layout = &self.store.layout;
         let there =
             number == crate::format::ROOT || (layout.first_inode..=layout.inodes).contains(&number);
-        let wrong = |found_inode: u32, expected| ExtError::Block {
-            block: found.block,
-            offset: found.record.at as u32,
-            field: "inode",
-            found: found_inode.into(),
-            expected,
-        };
         if !there {
-            return Err(wrong(number, "an inode of the volume that is not reserved"));
+            return Err(found.leads_astray("an inode of the volume that is not reserved"));
         }
         match self.alive(number) {
-            Err(ExtError::Call(Errno::Stale)) => Err(wrong(number, "an inode in use")),
+            Err(ExtError::Call(Errno::Stale)) => Err(found.leads_astray("an inode in use")),
             outcome => Ok((number, outcome?)),
         }
     }
@@ -132,6 +131,7 @@ impl<D: BlockDevice> Ext<D> {
         mode: u16,
         by: Caller,
     ) -> Result<u32, ExtError> {
+        let epoch = self.names_epoch();
         self.check_free(dir, name)?;
         self.spill(dir)?;
         let parent = self.check_dir(dir)?;
@@ -164,6 +164,7 @@ impl<D: BlockDevice> Ext<D> {
         }
         self.touch_dir(dir, directory.into())?;
         self.note_name(Change::Create, dir, (number, &inode), name);
+        self.names.put(dir, name, number, epoch);
         Ok(number)
     }
 
@@ -228,6 +229,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     pub(crate) fn link_name(&mut self, number: u32, dir: u32, name: &[u8]) -> Result<(), ExtError> {
+        let epoch = self.names_epoch();
         self.check_free(dir, name)?;
         self.spill(dir)?;
         let inode = self.alive(number)?;
@@ -244,6 +246,7 @@ impl<D: BlockDevice> Ext<D> {
         stored.ctime = stored.rounded(self.store.now);
         self.put_inode(number, &stored)?;
         self.note_name(Change::Link, dir, (number, &stored), name);
+        self.names.put(dir, name, number, epoch);
         self.touch_dir(dir, 0)
     }
 

@@ -127,6 +127,7 @@ impl<D: BlockDevice> Ext<D> {
 
     /// All dirty metadata as patches; this mount forgets it.
     fn take_dirty(&mut self) -> Result<Vec<Patch>, ExtError> {
+        self.end_names();
         let mut taken = Vec::new();
         for block in self.store.cache.metadata() {
             let at = self.at(block, 0);

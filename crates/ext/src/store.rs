@@ -258,8 +258,7 @@ impl<D: BlockDevice> Store<D> {
         let now = self.now;
         self.changed_since.get_or_insert(now);
         if fresh || data.len() == self.layout.size() {
-            let mut whole: Box<[u8]> = vec![0; self.layout.size()].into();
-            whole[at..at + data.len()].copy_from_slice(data);
+            let whole = padded_block(self.layout.size(), at, data);
             self.cache.replace(block, owner, now, whole, fresh);
             return Ok(());
         }
@@ -275,8 +274,9 @@ impl<D: BlockDevice> Store<D> {
     pub fn write(&mut self, blocks: &[u32]) -> Result<(), ExtError> {
         self.work.written += blocks.len() as u64;
         let most = REQUEST_MAX / self.layout.size();
+        let mut data = Vec::new();
         for run in runs(blocks, most) {
-            let data = self.cache.gather(run);
+            self.cache.gather(run, &mut data);
             self.write_image(run[0], &data)?;
             run.iter().for_each(|block| self.cache.mark_clean(*block));
         }
@@ -333,6 +333,16 @@ impl<D: BlockDevice> Store<D> {
     pub fn into_device(self) -> D {
         self.disk.into_device()
     }
+}
+
+/// A block with `data` at a byte, and zeros.
+fn padded_block(size: usize, at: usize, data: &[u8]) -> Box<[u8]> {
+    if data.len() == size {
+        return data.into();
+    }
+    let mut whole = vec![0; size];
+    whole[at..at + data.len()].copy_from_slice(data);
+    whole.into()
 }
 
 /// The superblock from a device of whatever sectors.

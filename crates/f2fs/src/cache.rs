@@ -6,6 +6,7 @@
 use crate::disk::Block;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
+use nandlab_block::Key;
 use nandlab_vfs::Time;
 
 /// Blocks by key. The mark of a dirty one: nothing of it has changed that must be durable with
@@ -13,7 +14,7 @@ use nandlab_vfs::Time;
 #[derive(Debug)]
 pub(crate) struct Cache<K>(nandlab_block::Cache<K, Time, Block, bool>);
 
-impl<K: Ord + Copy> Cache<K> {
+impl<K: Key> Cache<K> {
     /// With space for so many clean blocks.
     pub fn new(blocks: u64) -> Self {
         Self(nandlab_block::Cache::new(blocks.min(1 << 21) as usize))
@@ -25,6 +26,11 @@ impl<K: Ord + Copy> Cache<K> {
 
     pub fn has(&self, key: K) -> bool {
         self.0.has(key)
+    }
+
+    /// See [`nandlab_block::Cache::turn`].
+    pub fn turn(&self) -> u64 {
+        self.0.turn()
     }
 
     /// Keeps a clean block, which may be evicted.
@@ -69,12 +75,8 @@ impl<K: Ord + Copy> Cache<K> {
 
     /// Forgets all blocks of a range.
     pub fn forget_range(&mut self, range: RangeInclusive<K>) {
-        let clean = self.0.clean_keys(range.clone());
-        let dirty = self.dirty(range);
-        clean
-            .into_iter()
-            .chain(dirty)
-            .for_each(|key| self.forget(key));
+        let keys = self.0.keys(range);
+        keys.into_iter().for_each(|key| self.forget(key));
     }
 
     pub fn is_dirty(&self, key: K) -> bool {

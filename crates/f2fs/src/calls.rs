@@ -26,11 +26,11 @@ impl<D: BlockDevice> F2fs<D> {
 
     fn attr(&mut self, number: u32) -> Result<Attr, F2fsError> {
         self.alive(number)?;
-        let layout = self.layout.clone();
-        let root = self.layout.root;
-        let bytes = self.inode(number)?;
+        let Self { nodes, layout, .. } = self;
+        let root = layout.root;
+        let bytes = nodes.get(number).ok_or(F2fsError::Failed)?;
         let kind = kind(bytes).ok_or(Errno::Unclean)?;
-        let birth = layout.has(feature::BIRTH) && Shape::of(bytes, &layout).extra >= 24;
+        let birth = layout.has(feature::BIRTH) && Shape::of(bytes, layout).extra >= 24;
         let mut attr = Attr {
             ino: if number == root {
                 Ino::ROOT
@@ -59,7 +59,7 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(attr)
     }
 
-    fn refer(&mut self, number: u32) -> Result<Attr, F2fsError> {
+    pub(crate) fn refer(&mut self, number: u32) -> Result<Attr, F2fsError> {
         let attr = self.attr(number)?;
         *self.references.entry(number).or_default() += 1;
         Ok(attr)
@@ -136,11 +136,6 @@ impl<D: BlockDevice> F2fs<D> {
         let number = self.number(ino)?;
         self.alive(number)?;
         Ok(number)
-    }
-
-    fn child_of(&mut self, dir: u32, name: &[u8]) -> Result<u32, F2fsError> {
-        let found = self.need(dir, name)?;
-        self.child(&found)
     }
 
     fn write_data(&mut self, number: u32, offset: u64, data: &[u8]) -> Result<usize, F2fsError> {

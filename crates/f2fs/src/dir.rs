@@ -24,6 +24,20 @@ pub(crate) struct Found {
     pub entry: Entry,
 }
 
+impl Found {
+    /// The error of an entry that leads to no inode in use.
+    pub fn leads_astray(&self) -> F2fsError {
+        F2fsError::Entry {
+            dir: self.dir,
+            index: self.index.unwrap_or(0),
+            slot: self.entry.slot,
+            field: "inode",
+            found: self.entry.ino.into(),
+            expected: "an inode in use",
+        }
+    }
+}
+
 /// Receives a block (none: the inode), an entry in it and the position behind; says whether to go
 /// on.
 type Each<'a> = &'a mut dyn FnMut(Option<u32>, &Entry, u64) -> Result<bool, F2fsError>;
@@ -110,6 +124,7 @@ impl<D: BlockDevice> F2fs<D> {
                     Ok(None) | Err(F2fsError::Call(Errno::FileTooBig)) => None,
                     // The name may be in another block.
                     Err(error) => {
+                        self.end_names();
                         failure.get_or_insert(error);
                         None
                     }
@@ -215,6 +230,7 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     pub(crate) fn remove_entry(&mut self, found: &Found) -> Result<(), F2fsError> {
+        self.known.forget(found.dir, &found.entry.name);
         let (bytes, view) = self.names_mut(found.dir, found.index)?;
         view.remove(bytes, &found.entry);
         match found.index {
@@ -230,6 +246,7 @@ impl<D: BlockDevice> F2fs<D> {
         ino: u32,
         kind: FileType,
     ) -> Result<(), F2fsError> {
+        self.known.forget(found.dir, &found.entry.name);
         let (bytes, view) = self.names_mut(found.dir, found.index)?;
         view.point(bytes, found.entry.slot, ino, kind.number());
         Ok(())
@@ -286,6 +303,7 @@ impl<D: BlockDevice> F2fs<D> {
                     Ok(Some(entry)) => entry,
                     Ok(None) => break,
                     Err(error) => {
+                        self.end_names();
                         failure.get_or_insert(error);
                         break;
                     }

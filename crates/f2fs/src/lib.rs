@@ -51,6 +51,7 @@ mod error;
 mod file;
 mod finding;
 mod format;
+mod known;
 mod map;
 mod mkfs;
 mod mount;

@@ -19,7 +19,7 @@ use alloc::{
     vec::Vec,
 };
 use nandlab_block::{BlockDevice, BlockError};
-use nandlab_vfs::{Call, Errno, Gate, Gated, Time, with_defaults};
+use nandlab_vfs::{Call, Errno, Gate, Gated, NameCache, Time, with_defaults};
 
 with_defaults! {
     /// How a volume is mounted.
@@ -113,6 +113,9 @@ pub struct Counts {
     pub in_place: u64,
 }
 
+/// The cache of names takes this part of the bytes of the others.
+const NAMES_PART: u64 = 32;
+
 /// A mounted volume on the device `D`.
 #[derive(Debug)]
 pub struct F2fs<D> {
@@ -125,6 +128,10 @@ pub struct F2fs<D> {
     pub(crate) nat: Nat,
     pub(crate) nodes: Cache<u32>,
     pub(crate) pages: Cache<(u32, u32)>,
+    /// Names that were found or made.
+    pub(crate) known: NameCache,
+    /// How often all of them became void.
+    pub(crate) known_ended: u64,
     /// Summaries that a recovery in memory changed, by segment.
     pub(crate) recovered: BTreeMap<u32, Owners>,
     /// Counts of references by inode number.
@@ -204,6 +211,8 @@ impl<D: BlockDevice> F2fs<D> {
             nat,
             nodes: Cache::new(blocks),
             pages: Cache::new(blocks),
+            known: NameCache::new(options.cache_bytes / NAMES_PART),
+            known_ended: 0,
             recovered: BTreeMap::new(),
             references: BTreeMap::new(),
             orphans: BTreeSet::new(),

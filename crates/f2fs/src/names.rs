@@ -46,13 +46,19 @@ impl<D: BlockDevice> F2fs<D> {
         }
     }
 
-    /// The entry of a name that must be there.
-    pub(crate) fn need(&mut self, dir: u32, name: &[u8]) -> Result<Found, F2fsError> {
+    /// Refuses what is no name, and a directory without names.
+    pub(crate) fn check_name_in(&mut self, dir: u32, name: &[u8]) -> Result<(), F2fsError> {
         check_name(name)?;
         self.check_dir(dir)?;
-        if self.links(dir)? == 0 {
-            return Err(Errno::NoEntry.into());
+        match self.links(dir)? {
+            0 => Err(Errno::NoEntry.into()),
+            _ => Ok(()),
         }
+    }
+
+    /// The entry of a name that must be there.
+    pub(crate) fn need(&mut self, dir: u32, name: &[u8]) -> Result<Found, F2fsError> {
+        self.check_name_in(dir, name)?;
         self.find(dir, name)?.ok_or_else(|| Errno::NoEntry.into())
     }
 
@@ -82,14 +88,7 @@ impl<D: BlockDevice> F2fs<D> {
     pub(crate) fn child(&mut self, found: &Found) -> Result<u32, F2fsError> {
         let ino = found.entry.ino;
         match self.alive(ino) {
-            Err(F2fsError::Call(Errno::Stale)) => Err(F2fsError::Entry {
-                dir: found.dir,
-                index: found.index.unwrap_or(0),
-                slot: found.entry.slot,
-                field: "inode",
-                found: ino.into(),
-                expected: "an inode in use",
-            }),
+            Err(F2fsError::Call(Errno::Stale)) => Err(found.leads_astray()),
             outcome => outcome.map(|()| ino),
         }
     }
@@ -102,6 +101,7 @@ impl<D: BlockDevice> F2fs<D> {
         mode: u16,
         by: Caller,
     ) -> Result<u32, F2fsError> {
+        let epoch = self.names_epoch();
         self.check_free(dir, name)?;
         if let NewNode::Symlink { target } = node {
             rules::check_target(target, TARGET_MAX)?;
@@ -113,6 +113,7 @@ impl<D: BlockDevice> F2fs<D> {
         self.fill_contents(ino, dir, node)?;
         self.add_entry(dir, name, ino, node.kind())?;
         self.touch_dir(dir, directory.into())?;
+        self.known.put(dir, name, ino, epoch);
         Ok(ino)
     }
 
@@ -307,6 +308,7 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     pub(crate) fn link_name(&mut self, ino: u32, dir: u32, name: &[u8]) -> Result<(), F2fsError> {
+        let epoch = self.names_epoch();
         self.check_free(dir, name)?;
         self.alive(ino)?;
         self.check_changeable(ino)?;
@@ -315,6 +317,7 @@ impl<D: BlockDevice> F2fs<D> {
         let kind = self.kind_to_link(ino)?;
         let links = self.links(ino)?.checked_add(1).ok_or(Errno::TooManyLinks)?;
         self.add_entry(dir, name, ino, kind)?;
+        self.known.put(dir, name, ino, epoch);
         let now = self.now;
         let bytes = self.node_mut(ino)?;
         put32(bytes, inode::LINKS, links);
@@ -377,6 +380,10 @@ impl<D: BlockDevice> F2fs<D> {
     /// An inode ends, with everything that it has.
     pub(crate) fn destroy(&mut self, ino: u32) -> Result<(), F2fsError> {
         self.orphans.remove(&ino);
+        if self.is_dir(ino)? {
+            // Another directory may get the number.
+            self.end_names();
+        }
         let special = !matches!(
             kind(self.inode(ino)?),
             Some(FileType::File | FileType::Directory | FileType::Symlink)

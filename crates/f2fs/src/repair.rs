@@ -87,6 +87,7 @@ impl<D: BlockDevice> F2fs<D> {
             Finding::LostNode { nid } => {
                 self.set_nat(*nid, 0, NULL)?;
                 self.nodes.forget(*nid);
+                self.end_names();
             }
             Finding::LostBlocks { segment, .. } => {
                 for at in 0..SEGMENT as usize {

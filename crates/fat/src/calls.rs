@@ -235,9 +235,10 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         Ok(ino)
     }
 
-    fn child_of(&mut self, dir: Ino, name: &[u8]) -> Result<Ino, FatError> {
+    fn look_up(&mut self, dir: Ino, name: &[u8]) -> Result<Attr, FatError> {
         let found = self.need(dir, name)?;
-        self.node_of(&found)
+        let ino = self.node_of(&found)?;
+        self.refer(ino)
     }
 
     /// The format has no links: [`Errno::NotPermitted`].

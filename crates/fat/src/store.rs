@@ -234,8 +234,9 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         }
         self.mark_in_use()?;
         let most = REQUEST_MAX / self.sector();
+        let mut data = Vec::new();
         for run in runs(sectors, most) {
-            let data = self.cache.gather(run);
+            self.cache.gather(run, &mut data);
             self.unflushed = true;
             self.device.write(self.lba(run[0]), &data)?;
             run.iter().for_each(|sector| self.cache.mark_clean(*sector));

@@ -10,7 +10,7 @@ use crate::file::ImageFile;
 use crate::limits::{self, Limits};
 use crate::lock::Lock;
 use crate::parallel;
-use crate::target::{Jffs2Target, Target, Volume};
+use crate::target::{Jffs2Target, Target, UbifsTarget, Volume};
 use crate::tree::{Data, Node, Tree};
 use crate::ubifs::unmade;
 use crate::volume::AnyDisk;
@@ -354,7 +354,7 @@ impl Making<'_> {
         fs: nandlab_ubifs::Ubifs<L>,
         fixup: bool,
     ) -> Result<(nandlab_ubifs::Ubifs<L>, Losses)> {
-        let mut target = Volume::new(fs, self.lossy);
+        let mut target = UbifsTarget::new(fs, self.lossy);
         self.feed(tree, &mut target)?;
         let (mut fs, losses) = target.finish()?;
         if fixup {

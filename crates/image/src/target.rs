@@ -1,5 +1,5 @@
-//! Where the entries of a tree are put when an image is made: any file system on a disk, or a
-//! medium of JFFS2.
+//! Where the entries of a tree are put when an image is made: any file system on a disk, a volume
+//! of UBIFS, or a medium of JFFS2.
 //!
 //! *Promises.* Entries and parts of contents go in the order in which they are given, with
 //! everything they have; what is prepared on other threads changes nothing. *Knows nothing of*
@@ -11,7 +11,10 @@ use crate::tree::{Entry, Node};
 use crate::walk::Losses;
 use nandlab_jffs2::{Contents, Maker, Packer};
 use nandlab_mtd::Mtd;
-use nandlab_vfs::{Caller, Errno, FileSystem, FileType, Ino, NewNode, SetAttr, SetXattr, path};
+use nandlab_ubifs::{Lebs, Packed, Ubifs};
+use nandlab_vfs::{
+    Caller, Errno, FileSystem, FileType, Ino, NewNode, SetAttr, SetXattr, Time, path,
+};
 
 /// A format that takes a tree entry by entry.
 pub trait Target {
@@ -52,6 +55,20 @@ pub struct Runs {
     data: Vec<u8>,
     runs: Vec<(usize, usize)>,
 }
+
+impl Runs {
+    fn new(at: u64, data: Vec<u8>) -> Self {
+        Self {
+            at,
+            runs: parts(at, &data),
+            data,
+        }
+    }
+}
+
+/// Writes bytes of a run, which has a number in its part, at a place of a file.
+type Write<'a, F> =
+    &'a mut dyn FnMut(&mut F, Ino, usize, (u64, &[u8]), Time) -> std::result::Result<usize, Errno>;
 
 impl<F: FileSystem> Volume<F> {
     /// An empty file system. With `lossy` what it refuses is listed and left out.
@@ -192,6 +209,27 @@ impl<F: FileSystem> Volume<F> {
         Ok(made.ino)
     }
 
+    /// Writes the next part of the contents of the entry before.
+    fn put(&mut self, part: &Runs, write: Write<'_, F>) -> Result<()> {
+        let Some((entry, ino, end)) = &mut self.file else {
+            return Ok(());
+        };
+        for (run, (from, to)) in part.runs.iter().enumerate() {
+            let mut from = *from;
+            while from < *to {
+                let place = (part.at + from as u64, &part.data[from..*to]);
+                let count = write(&mut self.fs, *ino, run, place, entry.mtime)
+                    .map_err(|error| failed(&entry.path, error))?;
+                if count == 0 {
+                    return Err(failed(&entry.path, Errno::NoSpace));
+                }
+                from += count;
+            }
+            *end = part.at + *to as u64;
+        }
+        Ok(())
+    }
+
     fn link(&mut self, entry: &Entry, dir: Ino, to: &[u8]) -> std::result::Result<(), Errno> {
         let found = path::resolve(&mut self.fs, to)?;
         let linked = self.fs.link(found.ino, dir, entry.name(), entry.mtime);
@@ -213,11 +251,7 @@ impl<F: FileSystem> Target for Volume<F> {
     type Part = Runs;
 
     fn prepare(&self) -> impl Fn(&mut (), u64, Vec<u8>) -> Runs + Send + Sync + 'static {
-        |(), at, data| Runs {
-            at,
-            runs: parts(at, &data),
-            data,
-        }
+        |(), at, data| Runs::new(at, data)
     }
 
     fn scratch() {}
@@ -262,24 +296,71 @@ impl<F: FileSystem> Target for Volume<F> {
     }
 
     fn part(&mut self, part: Runs) -> Result<()> {
-        let Some((entry, ino, end)) = &mut self.file else {
-            return Ok(());
-        };
-        let at = part.at;
-        for (mut from, to) in part.runs {
-            while from < to {
-                let count = self
-                    .fs
-                    .write(*ino, at + from as u64, &part.data[from..to], entry.mtime)
-                    .map_err(|error| failed(&entry.path, error))?;
-                if count == 0 {
-                    return Err(failed(&entry.path, Errno::NoSpace));
-                }
-                from += count;
-            }
-            *end = at + to as u64;
+        self.put(&part, &mut |fs, ino, _, (at, data), now| {
+            fs.write(ino, at, data, now)
+        })
+    }
+}
+
+/// A volume of UBIFS that is being filled. Threads pack the contents.
+#[derive(Debug)]
+pub struct UbifsTarget<L: Lebs> {
+    volume: Volume<Ubifs<L>>,
+    compressor: u16,
+}
+
+impl<L: Lebs> UbifsTarget<L> {
+    /// An empty volume. With `lossy` what it refuses is listed and left out.
+    pub fn new(fs: Ubifs<L>, lossy: bool) -> Self {
+        Self {
+            compressor: fs.head().compressor,
+            volume: Volume::new(fs, lossy),
         }
-        Ok(())
+    }
+
+    /// Ends it: everything is on the medium.
+    pub fn finish(self) -> Result<(Ubifs<L>, Losses)> {
+        self.volume.finish()
+    }
+}
+
+impl<L: Lebs> Target for UbifsTarget<L> {
+    type Scratch = nandlab_ubifs::Packer;
+    /// The packed contents of each run.
+    type Part = (Runs, Vec<Packed>);
+
+    fn prepare(
+        &self,
+    ) -> impl Fn(&mut Self::Scratch, u64, Vec<u8>) -> Self::Part + Send + Sync + 'static {
+        let compressor = self.compressor;
+        move |packer, at, data| {
+            let runs = Runs::new(at, data);
+            let pack = |(from, to): &(usize, usize)| {
+                Packed::new(
+                    packer,
+                    compressor,
+                    at + *from as u64,
+                    &runs.data[*from..*to],
+                )
+            };
+            let packed = runs.runs.iter().map(pack).collect();
+            (runs, packed)
+        }
+    }
+
+    fn scratch() -> Self::Scratch {
+        nandlab_ubifs::Packer::default()
+    }
+
+    fn entry(&mut self, entry: &Entry) -> Result<()> {
+        self.volume.entry(entry)
+    }
+
+    fn part(&mut self, (runs, packed): Self::Part) -> Result<()> {
+        self.volume
+            .put(&runs, &mut |fs, ino, run, (at, data), now| {
+                fs.write_packed(ino, at, (data, &packed[run]), now)
+            })
     }
 }
 

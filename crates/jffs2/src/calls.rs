@@ -108,8 +108,9 @@ impl<M: Mtd> Jffs2<M> {
         self.number(ino)
     }
 
-    fn child_of(&mut self, dir: u32, name: &[u8]) -> Result<u32, Jffs2Error> {
-        Ok(self.find(dir, name)?.ino)
+    fn look_up(&mut self, dir: u32, name: &[u8]) -> Result<Attr, Jffs2Error> {
+        let ino = self.find(dir, name)?.ino;
+        self.refer(ino)
     }
 
     fn target(&mut self, ino: u32) -> Result<Vec<u8>, Jffs2Error> {

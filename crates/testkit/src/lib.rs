@@ -17,6 +17,7 @@
 //! - [`media`]: digests of what runs leave on their media
 //! - [`model`]: random calls beside the reference file system, with remounts
 //! - [`mtd_utils`]: the source package of mtd-utils
+//! - [`names`]: random calls on names, for a file system that is compared with itself
 //! - [`open`]: a program that keeps every file open
 //! - [`scrambled`]: a disk that reorders its writes
 //! - [`tools`]: programs of the host
@@ -37,6 +38,7 @@ pub mod manifest;
 pub mod media;
 pub mod model;
 pub mod mtd_utils;
+pub mod names;
 pub mod open;
 pub mod scrambled;
 pub mod tools;

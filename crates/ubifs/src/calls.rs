@@ -1,6 +1,7 @@
 //! The calls of a file system, each checked here and carried out elsewhere.
 
 use crate::bug::SeededBug;
+use crate::compress::Packed;
 use crate::error::Result;
 use crate::format::BLOCK;
 use crate::inode;
@@ -37,6 +38,26 @@ impl<L: Lebs> Ubifs<L> {
             FileType::Directory => Err(Errno::IsDirectory.into()),
             _ => Err(Errno::Invalid.into()),
         }
+    }
+}
+
+impl<L: Lebs> Ubifs<L> {
+    /// Writes contents that were packed before. The volume becomes the one that
+    /// [`write`](FileSystem::write) makes.
+    pub fn write_packed(
+        &mut self,
+        ino: Ino,
+        offset: u64,
+        (data, packed): (&[u8], &Packed),
+        now: Time,
+    ) -> Answer<usize> {
+        self.write_call(Call::on("write", ino), |fs| {
+            let number = fs.check_file(ino)?;
+            match data.is_empty() {
+                true => Ok(0),
+                false => fs.write_data(number, offset, (data, packed), now),
+            }
+        })
     }
 }
 
@@ -142,13 +163,7 @@ impl<L: Lebs> FileSystem for Ubifs<L> {
     }
 
     fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Answer<usize> {
-        self.write_call(Call::on("write", ino), |fs| {
-            let number = fs.check_file(ino)?;
-            match data.is_empty() {
-                true => Ok(0),
-                false => fs.write_data(number, offset, data, now),
-            }
-        })
+        self.write_packed(ino, offset, (data, &Packed::default()), now)
     }
 
     fn readdir(

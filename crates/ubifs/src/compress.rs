@@ -3,8 +3,10 @@
 //! *Promises.* Any bytes are valid input; no more is unpacked than a block has.
 
 use crate::format::BLOCK;
-use alloc::boxed::Box;
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec, vec::Vec};
+use miniz_oxide::deflate::core::{
+    CompressorOxide, TDEFLFlush, TDEFLStatus, compress, create_comp_flags_from_zip_params,
+};
 use miniz_oxide::inflate::TINFLStatus;
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags};
 use ruzstd::decoding::FrameDecoder;
@@ -17,21 +19,30 @@ const WINDOW_MAX: u64 = 8 << 20;
 const WORTH: usize = 128;
 const SAVED: usize = 64;
 
-/// The compressors with their memory.
+/// Linux's level for contents.
+const LEVEL: i32 = 6;
+
+/// The compressors with their memory, which comes with the first use.
 #[derive(Default)]
-pub(crate) struct Packer {
+pub struct Packer {
     lzo: nandlab_lzo::Lzo,
+    deflate: Option<Box<CompressorOxide>>,
+}
+
+impl core::fmt::Debug for Packer {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Packer")
+    }
 }
 
 impl Packer {
     /// Packs a block. Returns the number of the compressor that was used.
-    pub fn pack(&mut self, compressor: u16, block: &[u8]) -> (u16, Vec<u8>) {
+    pub(crate) fn pack(&mut self, compressor: u16, block: &[u8]) -> (u16, Vec<u8>) {
         let room = block.len().saturating_sub(SAVED);
         let packed = match compressor {
             _ if block.len() < WORTH => None,
             1 => self.lzo(block, room),
-            // Linux's level for contents.
-            2 => Some(miniz_oxide::deflate::compress_to_vec(block, 6)),
+            2 => self.deflate(block, room),
             3 => Some(compress_to_vec(block, CompressionLevel::Fastest)),
             _ => None,
         };
@@ -45,6 +56,53 @@ impl Packer {
         let mut packed = Vec::new();
         let fits = self.lzo.compress(block, room, &mut packed);
         fits.then_some(packed)
+    }
+
+    /// Without a header.
+    fn deflate(&mut self, block: &[u8], room: usize) -> Option<Vec<u8>> {
+        let flags = create_comp_flags_from_zip_params(LEVEL, 0, 0);
+        let new = || Box::new(CompressorOxide::new(flags));
+        let stream = self.deflate.get_or_insert_with(new);
+        stream.reset();
+        let mut packed = vec![0; room];
+        let (end, _, len) = compress(stream, block, &mut packed, TDEFLFlush::Finish);
+        packed.truncate(len);
+        (end == TDEFLStatus::Done).then_some(packed)
+    }
+}
+
+/// Contents of a file that were packed before they are written, on any thread: whole blocks, and
+/// the part of one at the end.
+#[derive(Debug, Default)]
+pub struct Packed {
+    wanted: u16,
+    /// The number of the first block in its file.
+    first: u64,
+    /// The length of each block, the compressor that was used, and what it made.
+    blocks: Vec<(usize, u16, Vec<u8>)>,
+}
+
+impl Packed {
+    /// Packs `data`, which lies at a byte of a file, with the compressor of this number.
+    pub fn new(packer: &mut Packer, compressor: u16, at: u64, data: &[u8]) -> Self {
+        let first = at.div_ceil(BLOCK.into());
+        let skipped = (first * u64::from(BLOCK) - at).min(data.len() as u64) as usize;
+        let pack = |block: &[u8]| {
+            let (used, packed) = packer.pack(compressor, block);
+            (block.len(), used, packed)
+        };
+        Self {
+            wanted: compressor,
+            first,
+            blocks: data[skipped..].chunks(BLOCK as usize).map(pack).collect(),
+        }
+    }
+
+    /// The compressor and the packed bytes of a block of this length, if it is here.
+    pub(crate) fn block(&self, wanted: u16, number: u64, len: usize) -> Option<(u16, &[u8])> {
+        let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        let (held, used, packed) = self.blocks.get(at)?;
+        (self.wanted == wanted && *held == len).then_some((*used, packed))
     }
 }
 

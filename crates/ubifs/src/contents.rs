@@ -6,24 +6,26 @@
 
 use crate::batch::Batch;
 use crate::bug::SeededBug;
+use crate::compress::Packed;
 use crate::error::{Result, UbifsError};
 use crate::format::{BLOCK, DataNode, Draft, FILE_MAX, IS_PACKED, Key, KeyKind, Truncation};
 use crate::inode::Inode;
 use crate::journal::Head;
 use crate::lebs::Lebs;
 use crate::mount::Ubifs;
-use alloc::{vec, vec::Vec};
+use alloc::{borrow::Cow, vec, vec::Vec};
 use nandlab_vfs::{Errno, SetAttr, Time};
 
 const BLOCK_BYTES: u64 = BLOCK as u64;
 
 impl<L: Lebs> Ubifs<L> {
-    /// Writes at `offset`; returns the bytes that found room.
+    /// Writes at `offset`, blocks as they are in `packed` where it has them; returns the bytes that
+    /// found room.
     pub(crate) fn write_data(
         &mut self,
         number: u32,
         offset: u64,
-        data: &[u8],
+        (data, packed): (&[u8], &Packed),
         now: Time,
     ) -> Result<usize> {
         let mut inode = self.stored(number)?;
@@ -36,7 +38,7 @@ impl<L: Lebs> Ubifs<L> {
         inode.touch(now);
         // A commit may come in between: it must not have contents behind the end of the file.
         self.put(&inode)?;
-        let (done, outcome) = self.write_parts(&before, offset, &data[..len]);
+        let (done, outcome) = self.write_parts(&before, offset, (&data[..len], packed));
         if done < len {
             inode.size = before.size.max(offset + done as u64);
             let kept = if done == 0 { &before } else { &inode };
@@ -49,12 +51,18 @@ impl<L: Lebs> Ubifs<L> {
     }
 
     /// Writes block after block; returns the bytes that were written.
-    fn write_parts(&mut self, inode: &Inode, offset: u64, data: &[u8]) -> (usize, Result<()>) {
+    fn write_parts(
+        &mut self,
+        inode: &Inode,
+        offset: u64,
+        (data, packed): (&[u8], &Packed),
+    ) -> (usize, Result<()>) {
         let mut done = 0;
         while done < data.len() {
             let at = offset + done as u64;
             let part = (data.len() - done).min((BLOCK_BYTES - at % BLOCK_BYTES) as usize);
-            if let Err(error) = self.write_part(inode, at, &data[done..done + part]) {
+            let part_of = (&data[done..done + part], packed);
+            if let Err(error) = self.write_part(inode, at, part_of) {
                 return (done, Err(error));
             }
             done += part;
@@ -63,30 +71,44 @@ impl<L: Lebs> Ubifs<L> {
     }
 
     /// Writes within a block.
-    fn write_part(&mut self, inode: &Inode, at: u64, part: &[u8]) -> Result<()> {
+    fn write_part(
+        &mut self,
+        inode: &Inode,
+        at: u64,
+        (part, packed): (&[u8], &Packed),
+    ) -> Result<()> {
         let start = at / BLOCK_BYTES * BLOCK_BYTES;
         let end = at + part.len() as u64;
         let len = inode.size.max(end).min(start + BLOCK_BYTES) - start;
         let key = Key::new(inode.number, KeyKind::Data, (start / BLOCK_BYTES) as u32);
-        let mut block = vec![0; len as usize];
-        if (part.len() as u64) < len {
+        let node = if part.len() as u64 == len {
+            self.packed(inode, key, part, packed)
+        } else {
+            let mut block = vec![0; len as usize];
             self.read_block(key, 0, &mut block)?;
-        }
-        block[(at - start) as usize..(end - start) as usize].copy_from_slice(part);
-        let node = self.packed(inode, key, &block);
+            block[(at - start) as usize..(end - start) as usize].copy_from_slice(part);
+            self.packed(inode, key, &block, &Packed::default())
+        };
         let mut batch = Batch::default();
         batch.data(key, node);
         self.cursor = None;
         self.run(Head::Data, batch)
     }
 
-    /// The node of a block.
-    fn packed(&mut self, inode: &Inode, key: Key, block: &[u8]) -> Draft {
+    /// The node of a block, which may have been packed before.
+    fn packed(&mut self, inode: &Inode, key: Key, block: &[u8], before: &Packed) -> Draft {
         let wanted = match inode.flags & IS_PACKED {
             0 => 0,
             _ => inode.compressor,
         };
-        let (compressor, packed) = self.writer.packer.pack(wanted, block);
+        let number = u64::from(key.value());
+        let (compressor, packed) = match before.block(wanted, number, block.len()) {
+            Some((compressor, packed)) => (compressor, Cow::Borrowed(packed)),
+            None => {
+                let (compressor, packed) = self.writer.packer.pack(wanted, block);
+                (compressor, Cow::Owned(packed))
+            }
+        };
         let node = DataNode {
             key,
             size: block.len() as u32,
@@ -143,7 +165,7 @@ impl<L: Lebs> Ubifs<L> {
                 .copied()
                 .collect();
             if kept.len() < block.len() {
-                let node = self.packed(inode, key, &kept);
+                let node = self.packed(inode, key, &kept, &Packed::default());
                 batch.data(key, node);
             }
         }

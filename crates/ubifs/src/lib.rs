@@ -83,6 +83,7 @@ mod xattr;
 #[doc(hidden)]
 pub use bug::SeededBug;
 pub use check::Totals;
+pub use compress::{Packed, Packer};
 pub use error::UbifsError;
 pub use finding::Finding;
 pub use lebs::{Bare, LebError, LebShape, Lebs, UbiLebs};

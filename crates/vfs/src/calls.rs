@@ -20,7 +20,7 @@
 ///
 /// - Numbers: `number` (of an [`Ino`](crate::Ino)), `in_use` (the same, checked), `check_file` (the
 ///   same, a file).
-/// - Inodes and names: `attr`, `refer`, `child_of`, `set`, `make`, `link_name`, `remove`,
+/// - Inodes and names: `attr`, `refer`, `look_up`, `set`, `make`, `link_name`, `remove`,
 ///   `rename_name`, `target`, `list`.
 /// - Contents: `read_file`, `write_data`, `next_data`, `sync_inode`.
 /// - Attributes: `get_attribute`, `set_attribute`, `list_attributes`.
@@ -54,8 +54,7 @@ macro_rules! delegate {
     (@pass [gate] $fs:ident lookup($dir:ident, $name:ident)) => {
         $crate::Gated::look($fs, $crate::Call::named("lookup", $dir, $name), |fs| {
             let dir = fs.number($dir)?;
-            let child = fs.child_of(dir, $name)?;
-            fs.refer(child)
+            fs.look_up(dir, $name)
         })
     };
     (@pass [gate] $fs:ident getattr($ino:ident)) => {

@@ -22,6 +22,7 @@ mod errno;
 mod gate;
 mod mem;
 pub mod model;
+mod names;
 pub mod path;
 mod refuse;
 pub mod report;
@@ -39,6 +40,7 @@ pub use cause::{Call, Cause};
 pub use errno::Errno;
 pub use gate::{Fault, Gate, Gated};
 pub use mem::MemFs;
+pub use names::NameCache;
 pub use nandlab_sim::{Chain, with_defaults};
 pub use volume::{Mounted, Nature, Promise, Volume, VolumeError};
 

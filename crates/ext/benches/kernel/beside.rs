@@ -2,7 +2,8 @@
 //!
 //! Each part ends with what makes it durable. The kernel pays for its system calls and its loop
 //! device, and has its threads on other processors; ours is one thread. Seconds are those of a
-//! clock on the wall, best of three rounds.
+//! clock on the wall, best of three rounds. Our heap keeps the memory that it once had, as the
+//! kernel does with its pages: otherwise a round would mostly wait for fresh ones.
 
 use nandlab_vfs::{Caller, FileSystem, Ino, NewNode, Sync, Time};
 use std::fs::{self, File, OpenOptions};
@@ -263,6 +264,20 @@ pub fn kernels(kind: &str, options: &str, make: impl FnOnce(&Path)) -> Option<Se
         return None;
     }
     Some(play(&mut Kernels { dir, image }))
+}
+
+/// Runs a part of this program in a process whose heap gives nothing back; true in that process.
+pub fn keeps_memory(part: &str) -> bool {
+    const TUNABLES: &str = "GLIBC_TUNABLES";
+    const KEEP: &str =
+        "glibc.malloc.trim_threshold=1099511627776:glibc.malloc.mmap_threshold=1099511627776";
+    let is_kept = std::env::var_os(TUNABLES).is_some();
+    if !is_kept {
+        let program = std::env::current_exe().unwrap();
+        let run = Command::new(program).arg(part).env(TUNABLES, KEEP).status();
+        assert!(run.is_ok_and(|status| status.success()), "{part} failed");
+    }
+    is_kept
 }
 
 fn best(round: impl Fn() -> Seconds) -> Seconds {

@@ -40,6 +40,9 @@ fn ext4() -> Option<Seconds> {
 
 /// Prints a line for each. Needs root and loop devices.
 pub fn table() {
+    if !beside::keeps_memory("ops") {
+        return;
+    }
     let (name, round): (_, fn() -> Option<Seconds>) = if f2fs().is_some() {
         ("F2FS", f2fs)
     } else {

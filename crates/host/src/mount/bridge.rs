@@ -3,13 +3,13 @@
 use super::STATS;
 use super::attributes::{FOR_EVER, file_attr, node, time_or_now};
 use super::listing::{list, list_plus};
-use super::lists;
 use super::served::{Request as Queued, Served, now};
+use super::{lists, privileges};
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, InitFlags, KernelConfig, LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr,
-    ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen,
-    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    INodeNo, InitFlags, KernelConfig, LockOwner, Notifier, OpenAccMode, OpenFlags, RenameFlags,
+    ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
+    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use nandlab_vfs::{Attr, Caller, FileSystem, Ino, NewNode, Rename, SetAttr, SetXattr, Sync};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// The longest write that the kernel may send at once, in bytes.
@@ -33,15 +33,27 @@ pub struct Bridge {
     /// The statistics as each opener found them.
     snapshots: Arc<Mutex<BTreeMap<u64, String>>>,
     opened: Arc<AtomicU64>,
+    /// Tells the kernel what changed without its knowledge.
+    notifier: Arc<OnceLock<Notifier>>,
+    /// The kernel may open directories and files itself.
+    opens_dirs: bool,
+    opens_files: bool,
 }
 
 impl Bridge {
-    pub fn new(queue: SyncSender<Queued>, has_stats: bool) -> Self {
+    pub fn new(
+        queue: SyncSender<Queued>,
+        has_stats: bool,
+        notifier: Arc<OnceLock<Notifier>>,
+    ) -> Self {
         Self {
             queue,
             has_stats,
             snapshots: Arc::default(),
             opened: Arc::default(),
+            notifier,
+            opens_dirs: false,
+            opens_files: false,
         }
     }
 
@@ -190,9 +202,15 @@ impl Filesystem for Bridge {
         _ = config.set_max_write(WRITE_MAX);
         let listing = InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO;
         let lists = InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_DONT_MASK;
-        for wish in [listing, lists, InitFlags::FUSE_CACHE_SYMLINKS] {
+        let privileges = InitFlags::FUSE_HANDLE_KILLPRIV_V2;
+        for wish in [listing, lists, privileges, InitFlags::FUSE_CACHE_SYMLINKS] {
             _ = config.add_capabilities(wish);
         }
+        let opens_dirs = config.add_capabilities(InitFlags::FUSE_NO_OPENDIR_SUPPORT);
+        let opens_files = config.add_capabilities(InitFlags::FUSE_NO_OPEN_SUPPORT);
+        self.opens_dirs = opens_dirs.is_ok();
+        // Each opener of the statistics gets its own.
+        self.opens_files = opens_files.is_ok() && !self.has_stats;
         Ok(())
     }
 
@@ -397,6 +415,7 @@ impl Filesystem for Bridge {
         match node {
             STATS_NODE if flags.acc_mode() != OpenAccMode::O_RDONLY => reply.error(Errno::EACCES),
             STATS_NODE => self.open_stats(reply),
+            _ if self.opens_files => reply.error(Errno::ENOSYS),
             _ => reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
         }
     }
@@ -430,19 +449,31 @@ impl Filesystem for Bridge {
 
     fn write(
         &self,
-        _: &Request,
+        request: &Request,
         node: INodeNo,
         _: FileHandle,
         offset: u64,
         data: &[u8],
-        _: WriteFlags,
+        flags: WriteFlags,
         _: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         let data = data.to_vec();
+        let by = caller(request);
+        let keeps_bits = !flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        let notifier = self.notifier.clone();
         self.queue(move |served| {
-            match served.call(|fs| fs.write(ino(node), offset, &data, now())) {
+            let outcome = served.call(|fs| {
+                let written = fs.write(ino(node), offset, &data, now())?;
+                privileges::drop_capabilities(fs, ino(node), by)?;
+                if !keeps_bits && privileges::drop_bits(fs, ino(node), by)? {
+                    // The kernel remembers the bits, unless it has forgotten the file.
+                    _ = notifier.get().map(|kernel| kernel.inval_inode(node, -1, 0));
+                }
+                Ok(written)
+            });
+            match outcome {
                 Ok(written) => {
                     served.wrote(offset, written as u64);
                     // The kernel sends at most WRITE_MAX.
@@ -453,9 +484,16 @@ impl Filesystem for Bridge {
         });
     }
 
-    /// Sent at each close; durability is `fsync`'s business.
+    fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match self.opens_dirs {
+            true => reply.error(Errno::ENOSYS),
+            false => reply.opened(FileHandle(0), FopenFlags::empty()),
+        }
+    }
+
+    /// Asked at the first close and never again; durability is `fsync`'s business.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply.ok();
+        reply.error(Errno::ENOSYS);
     }
 
     fn release(

@@ -5,6 +5,7 @@
 //! after either is set, and for a file made in a directory with a default list. *Knows nothing of*
 //! who may do it; of a caller's groups it knows the first only.
 
+use super::privileges;
 use nandlab_vfs::{Attr, Caller, Errno, FileSystem, FileType, Ino, NewNode, SetAttr, SetXattr};
 use nandlab_xattr::acl::{self, ACCESS, DEFAULT, bits};
 
@@ -63,7 +64,8 @@ pub fn set(
     .map(|_| ())
 }
 
-/// Changes attributes. New bits change the access list, if there is one.
+/// Changes attributes. New bits change the access list, if there is one; a new owner or length ends
+/// the rights of [`privileges`].
 pub fn change(
     fs: &mut dyn FileSystem,
     ino: Ino,
@@ -81,7 +83,15 @@ pub fn change(
             by.now,
         )?;
     }
-    fs.setattr(ino, change, by.now)
+    let attr = fs.setattr(ino, change, by.now)?;
+    if !privileges::are_taken_by(change, by) || attr.kind != FileType::File {
+        return Ok(attr);
+    }
+    privileges::drop_capabilities(fs, ino, by)?;
+    match change.mode.is_none() && privileges::drop_bits(fs, ino, by)? {
+        true => fs.getattr(ino),
+        false => Ok(attr),
+    }
 }
 
 /// Makes an inode: with lists and bits of its directory's default list, or else with the bits that

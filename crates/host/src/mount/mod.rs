@@ -18,12 +18,14 @@
 //! | `listing` | `readdir` and `readdirplus` |
 //! | `served` | the file system with its clockwork, which answers the queue |
 //! | `lists` | access control lists beside permission bits |
+//! | `privileges` | rights that end when a file is written |
 //! | `attributes` | types, times and device numbers, there and back |
 
 mod attributes;
 mod bridge;
 mod listing;
 mod lists;
+mod privileges;
 mod served;
 
 use crate::{HostError, release};
@@ -35,7 +37,7 @@ use served::{Served, Step};
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, mpsc::sync_channel};
 
 /// The name below the root, in no listing, whose contents are [`Options::stats`].
 pub const STATS: &str = ".nandlab.json";
@@ -105,10 +107,12 @@ pub fn serve(
     };
     let dir = dir.canonicalize().map_err(failed)?;
     let (queue, requests) = sync_channel(QUEUE);
-    let bridge = bridge::Bridge::new(queue, options.stats.is_some());
-    let session = Session::new(bridge, &dir, &config(&options))
-        .and_then(Session::spawn)
-        .map_err(failed)?;
+    let notifier = Arc::default();
+    let bridge = bridge::Bridge::new(queue, options.stats.is_some(), Arc::clone(&notifier));
+    let session = Session::new(bridge, &dir, &config(&options)).map_err(failed)?;
+    // Before the first request.
+    _ = notifier.set(session.notifier());
+    let session = session.spawn().map_err(failed)?;
     ready();
     let mut served = Served::new(fs, options);
     while served.step(&requests) == Step::Served {}

@@ -2,7 +2,7 @@
 
 use nandlab_testkit::media::Media;
 use nandlab_ubifs::format::KeyHash;
-use nandlab_ubifs::{Bare, Format, Ubifs, format};
+use nandlab_ubifs::{Bare, Format, Packed, Packer, Ubifs, format};
 use nandlab_vfs::model::{Model, Rules};
 use nandlab_vfs::{Caller, Errno, FileSystem, Ino, NewNode, Time};
 
@@ -294,5 +294,43 @@ fn the_last_list_of_orphans_is_marked_and_no_other() {
             bytes[node..node + 4] == 0x0610_1831u32.to_le_bytes() && commit & 0x80 != 0
         });
         assert_eq!(is_marked, marks, "{orphans}");
+    }
+}
+
+/// Writes random parts of a file, of contents that compress and of some that do not.
+fn written(compressor: u16, is_packed_before: bool) -> Vec<u8> {
+    let choices = Format {
+        compressor,
+        ..choices(512)
+    };
+    let mut fs = Ubifs::mount_writable(made(15_872, 200, &choices)).unwrap();
+    let by = Caller::root(Time::new(5));
+    let file = fs
+        .create(Ino::ROOT, b"file", NewNode::File, 0o644, by)
+        .unwrap()
+        .ino;
+    let mut packer = Packer::default();
+    for step in 0..60 {
+        let word = nandlab_sim::mix(7, step);
+        let at = word % 60_000 / (1 + step % 3 * 4095) * (1 + step % 3 * 4095);
+        let byte = |n: u64| nandlab_sim::mix(step, n / (1 + step % 7 * 30)) as u8;
+        let data: Vec<u8> = (0..(word >> 32) % 30_000 + 1).map(byte).collect();
+        let packed = match is_packed_before {
+            true => Packed::new(&mut packer, compressor, at, &data),
+            false => Packed::default(),
+        };
+        let count = fs.write_packed(file, at, (&data, &packed), by.now);
+        assert_eq!(count, Ok(data.len()), "step {step}");
+    }
+    fs.forget(file, 1);
+    fs.unmount().unwrap();
+    fs.into_lebs().into_bytes()
+}
+
+#[test]
+fn contents_that_were_packed_before_make_the_same_volume() {
+    for compressor in 0..4 {
+        let volumes = [false, true].map(|is| written(compressor, is));
+        assert!(volumes[0] == volumes[1], "compressor {compressor}");
     }
 }

@@ -11,8 +11,10 @@ use rustix::mount::{UnmountFlags, unmount};
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{FileExt, MetadataExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 use std::sync::mpsc::channel;
 use std::thread;
 
@@ -389,5 +391,44 @@ fn a_volume_that_is_full_says_so_and_goes_on() {
         assert_eq!(full.kind(), ErrorKind::StorageFull);
         fs::remove_file(dir.join("0")).unwrap();
         fs::write(dir.join("again"), vec![2; 1 << 19]).unwrap();
+    });
+}
+
+#[test]
+fn rights_to_run_as_another_end_with_a_write_or_a_new_owner() {
+    let options = || Options {
+        everybody: true,
+        ..Options::default()
+    };
+    mounted(options, |dir| {
+        let file = dir.join("program");
+        let mode = || fs::metadata(&file).unwrap().permissions().mode() & 0o7777;
+        let set = || fs::set_permissions(&file, fs::Permissions::from_mode(0o6777)).unwrap();
+        let write = |uid| {
+            let shell = Command::new("sh")
+                .args(["-c", "echo more >> program"])
+                .current_dir(dir)
+                .uid(uid)
+                .gid(uid)
+                .status();
+            assert!(shell.unwrap().success(), "a write by {uid}");
+        };
+        fs::write(&file, b"one").unwrap();
+        set();
+        write(0);
+        assert_eq!(mode(), 0o6777, "root may keep them");
+        write(65_534);
+        assert_eq!(mode(), 0o777, "another user may not");
+        set();
+        std::os::unix::fs::chown(&file, Some(1), None).unwrap();
+        assert_eq!(mode(), 0o777, "nobody keeps them with a new owner");
+        // Version 2, for raw sockets.
+        let mut capabilities = [0; 20];
+        capabilities[..6].copy_from_slice(&[1, 0, 0, 2, 0, 0x20]);
+        let name = "security.capability";
+        rustix::fs::setxattr(&file, name, &capabilities, XattrFlags::empty()).unwrap();
+        write(0);
+        let left = rustix::fs::getxattr(&file, name, &mut capabilities);
+        assert_eq!(left.err(), Some(Errno::NODATA), "capabilities");
     });
 }
