@@ -1,8 +1,8 @@
 //! Blocks in memory: dirty ones, and within a bound clean ones that may be needed again.
 //!
 //! *Promises.* A dirty block stays until it is marked clean or forgotten. Clean blocks are in two
-//! generations: a block that is used moves to the young one; when that is full, the old one is
-//! evicted. [`Cache::turn`] says whether anything was. *Knows nothing of* devices or of what blocks
+//! generations: each use moves a block to the young one; a full young one evicts the old one.
+//! [`Cache::turn`] counts that. *Knows nothing of* devices or of what blocks
 //! hold.
 //!
 //! [`Cache`] finds dirty blocks by key and by age; [`OwnedCache`](crate::OwnedCache) finds them by
@@ -70,7 +70,7 @@ fn ends<K: Key>(range: &impl RangeBounds<K>) -> Option<(u64, u64)> {
 enum State<T, M> {
     /// The medium does not hold it yet.
     Dirty { since: T, mark: M },
-    /// The turn in which it was used, and its place among those of its generation.
+    /// The turn of its last use, and its place among those of its generation.
     Clean { turn: u64, at: u32 },
 }
 
@@ -88,7 +88,7 @@ pub struct Cache<K, T, B, M> {
     dirty: Groups<()>,
     by_age: Groups<T>,
     count: usize,
-    /// The slots of clean blocks that were used in this turn.
+    /// The slots of clean blocks of this turn.
     young: Vec<u32>,
     /// Those of the turn before.
     old: Vec<u32>,
@@ -119,8 +119,8 @@ impl<K: Key, T: Ord + Copy, B, M> Cache<K, T, B, M> {
         self.blocks.slot(key.number()).is_some()
     }
 
-    /// How often the old generation was evicted. While this number stays, each block that was used
-    /// or dirty stays as well, and using it again changes nothing.
+    /// Evictions of the old generation. While this number stays, each block that is young or dirty
+    /// stays as well, and another use changes nothing.
     pub fn turn(&self) -> u64 {
         self.turn
     }
@@ -178,7 +178,7 @@ impl<K: Key, T: Ord + Copy, B, M> Cache<K, T, B, M> {
         }
         self.forget(key);
         let number = key.number();
-        // The place is given by `link`.
+        // `link` gives the place.
         let state = State::Clean { turn: 0, at: 0 };
         let slot = self.blocks.insert(
             number,
@@ -257,7 +257,7 @@ impl<K: Key, T: Ord + Copy, B, M> Cache<K, T, B, M> {
         if matches!(held.state, State::Clean { .. }) {
             return None;
         }
-        // The place is given by `link`.
+        // `link` gives the place.
         let clean = State::Clean { turn: 0, at: 0 };
         let State::Dirty { since, mark } = core::mem::replace(&mut held.state, clean) else {
             return None;

@@ -11,7 +11,7 @@ use alloc::{
 
 /// Numbers of a chunk.
 const CHUNK: u64 = u64::BITS as u64;
-/// Chunks whose places are found without a search, by the lower bits of their numbers.
+/// Places of chunks without a search, by the lower bits of their numbers.
 const HINTS: usize = 128;
 /// No slot, or no place.
 const NONE: u32 = u32::MAX;
@@ -28,7 +28,7 @@ const EMPTY: Chunk = Chunk {
     used: 0,
 };
 
-/// Values by number. A value keeps its slot until it is removed.
+/// Values by number. A value keeps its slot.
 #[derive(Clone, Debug)]
 pub(crate) struct Table<V> {
     /// The place of each chunk with a number.
@@ -75,7 +75,7 @@ impl<V> Table<V> {
         self.slot_in(place?, at)
     }
 
-    /// The same, for a number whose neighbours will be searched.
+    /// The same; remembers the place for the neighbours.
     pub fn find(&mut self, number: u64) -> Option<u32> {
         let (chunk, at) = split(number);
         let place = match self.hinted(chunk) {
@@ -94,7 +94,7 @@ impl<V> Table<V> {
         self.values[slot as usize].as_ref()
     }
 
-    /// The same, to be changed.
+    /// The same, for a change.
     pub fn at_mut(&mut self, slot: u32) -> Option<&mut V> {
         self.values[slot as usize].as_mut()
     }

@@ -12,7 +12,7 @@ use nandlab_block::BlockDevice;
 use nandlab_vfs::{Attr, Errno};
 
 impl<D: BlockDevice> Ext<D> {
-    /// Refers to the inode to which a name leads. The cache of names is asked first.
+    /// Refers to the inode to which a name leads. Asks the cache of names first.
     pub(crate) fn look_up(&mut self, dir: u32, name: &[u8]) -> Result<Attr, ExtError> {
         let epoch = self.names_epoch();
         self.check_name_in(dir, name)?;
@@ -35,8 +35,8 @@ impl<D: BlockDevice> Ext<D> {
         Ok(attr)
     }
 
-    /// A block cannot be had: a name that is found in another is not kept, so that the next search
-    /// meets the same block.
+    /// A block cannot be had. The cache does not keep the name from another block, so that the next
+    /// search meets this one again.
     pub(crate) fn fail_find(
         &mut self,
         failures: &mut Failures,
@@ -46,13 +46,13 @@ impl<D: BlockDevice> Ext<D> {
         failures.add(error)
     }
 
-    /// Names that were put into the cache before are void.
+    /// Makes all names in the cache void.
     pub(crate) fn end_names(&mut self) {
         self.names_ended += 1;
     }
 
-    /// The epoch of the cache of names. While it stays, the blocks that a search of a kept name
-    /// would use are in memory and were used: the search would change nothing.
+    /// The epoch of the cache of names. While it stays, memory has the blocks that a search of a
+    /// kept name would use, among those of recent use: the search would change nothing.
     pub(crate) fn names_epoch(&self) -> u64 {
         self.store.cache.turn() + self.names_ended
     }
@@ -74,7 +74,7 @@ mod tests {
     use nandlab_testkit::{files::NOW, names::play};
     use nandlab_vfs::{FileSystem, Ino, NameCache};
 
-    /// What calls on names come to, and what the device is asked.
+    /// Outcomes of calls on names, and requests to the device.
     fn played(made: &Format, options: Options, has_cache: bool) -> (Vec<String>, Vec<Event>) {
         let mut disk = Ram::new(512, 16_000);
         format(&mut disk, made).unwrap();

@@ -88,7 +88,7 @@ pub struct Ext<D> {
     pub(crate) held: Held,
     pub(crate) order: Order,
     pub(crate) nodes: Nodes,
-    /// Names that were found or made.
+    /// Known names of directories.
     pub(crate) names: NameCache,
     /// How often all of them became void.
     pub(crate) names_ended: u64,

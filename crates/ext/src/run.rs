@@ -16,7 +16,7 @@ use crate::{
 };
 use nandlab_block::BlockDevice;
 
-/// The first bit of each such group of a bitmap is searched in another way than the rest.
+/// A search treats the first bit of each such group of a bitmap in another way.
 const NEAR: u32 = 64;
 
 /// Blocks of a file, and where they lie.
@@ -24,7 +24,7 @@ const NEAR: u32 = 64;
 pub(crate) struct Run {
     pub block: u32,
     pub count: u32,
-    /// They were taken now, or were never written.
+    /// New blocks, or such as hold nothing yet.
     pub fresh: bool,
 }
 
@@ -41,7 +41,7 @@ impl Run {
 
 impl<D: BlockDevice> Ext<D> {
     /// Where a block of an inode lies, taken now if it has none, and up to `most` blocks from there
-    /// on if they were taken as well.
+    /// on if those are new as well.
     pub(crate) fn map_run(
         &mut self,
         number: u32,

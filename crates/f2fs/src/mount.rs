@@ -128,7 +128,7 @@ pub struct F2fs<D> {
     pub(crate) nat: Nat,
     pub(crate) nodes: Cache<u32>,
     pub(crate) pages: Cache<(u32, u32)>,
-    /// Names that were found or made.
+    /// Known names of directories.
     pub(crate) known: NameCache,
     /// How often all of them became void.
     pub(crate) known_ended: u64,

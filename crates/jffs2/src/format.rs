@@ -183,7 +183,8 @@ impl RawInode {
     /// a hole that is overwritten in part, and writes the inode's fields of that time
     /// (`jffs2_garbage_collect_hole`).
     pub fn is_copy_of(&self, other: &Self) -> bool {
-        let hole = |raw: &Self| (raw.compr == crate::compress::ZERO).then_some((raw.offset, raw.dsize));
+        let hole =
+            |raw: &Self| (raw.compr == crate::compress::ZERO).then_some((raw.offset, raw.dsize));
         self == other || hole(self).is_some() && hole(self) == hole(other)
     }
 

@@ -308,7 +308,8 @@ impl<M: Mtd> Jffs2<M> {
             } else {
                 !covered.has(start, end)
             };
-            let twin = newer.filter(|(newer, _)| newer.version == raw.version && !raw.is_copy_of(newer));
+            let twin =
+                newer.filter(|(newer, _)| newer.version == raw.version && !raw.is_copy_of(newer));
             if twin.is_some_and(|(_, seen)| seen || useful) {
                 self.lost.twins.insert(at, raw.ino);
             }

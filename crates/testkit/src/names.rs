@@ -1,10 +1,10 @@
-//! Random calls on names, for a file system that is compared with itself.
+//! Random calls on names, to compare a file system with itself.
 
 use crate::files::NOW;
 use nandlab_sim::mix;
 use nandlab_vfs::{Caller, Errno, FileSystem, Ino, NewNode, Rename};
 
-/// Directories that are used at a time.
+/// Directories at a time.
 const DIRS: usize = 6;
 /// Names of a directory: enough for an index in blocks of 1 KiB.
 const NAMES: u64 = 60;

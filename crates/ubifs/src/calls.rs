@@ -42,7 +42,7 @@ impl<L: Lebs> Ubifs<L> {
 }
 
 impl<L: Lebs> Ubifs<L> {
-    /// Writes contents that were packed before. The volume becomes the one that
+    /// Writes packed contents. The volume becomes the one that
     /// [`write`](FileSystem::write) makes.
     pub fn write_packed(
         &mut self,

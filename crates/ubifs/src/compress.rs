@@ -36,7 +36,7 @@ impl core::fmt::Debug for Packer {
 }
 
 impl Packer {
-    /// Packs a block. Returns the number of the compressor that was used.
+    /// Packs a block. Returns the number of its compressor, which is 0 for none.
     pub(crate) fn pack(&mut self, compressor: u16, block: &[u8]) -> (u16, Vec<u8>) {
         let room = block.len().saturating_sub(SAVED);
         let packed = match compressor {
@@ -71,14 +71,14 @@ impl Packer {
     }
 }
 
-/// Contents of a file that were packed before they are written, on any thread: whole blocks, and
-/// the part of one at the end.
+/// Packed contents of a file, from any thread, for a later write: whole blocks, and the part of one
+/// at the end.
 #[derive(Debug, Default)]
 pub struct Packed {
     wanted: u16,
     /// The number of the first block in its file.
     first: u64,
-    /// The length of each block, the compressor that was used, and what it made.
+    /// The length of each block, its compressor, and what that made.
     blocks: Vec<(usize, u16, Vec<u8>)>,
 }
 

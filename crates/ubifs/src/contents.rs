@@ -95,7 +95,7 @@ impl<L: Lebs> Ubifs<L> {
         self.run(Head::Data, batch)
     }
 
-    /// The node of a block, which may have been packed before.
+    /// The node of a block, from `before` if that has it.
     fn packed(&mut self, inode: &Inode, key: Key, block: &[u8], before: &Packed) -> Draft {
         let wanted = match inode.flags & IS_PACKED {
             0 => 0,

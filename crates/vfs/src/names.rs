@@ -1,8 +1,8 @@
 //! A cache of names: which inode a name of a directory leads to.
 //!
-//! *Promises.* A set-associative cache with a fixed bound. An entry is found in the epoch only in
-//! which it was put, so that its owner ends all at once, without a walk. Nothing depends on the
-//! order of the entries: they cannot be listed. *Knows nothing of* inodes or of where directories
+//! *Promises.* A set-associative cache with a fixed bound. An entry counts only in its own
+//! epoch, so that its owner ends all at once, without a walk. Nothing depends on the order of the
+//! entries: nobody can list them. *Knows nothing of* inodes or of where directories
 //! lie: the owner puts an entry for each new name and forgets each one that changes or goes.
 
 use alloc::vec::Vec;
@@ -75,7 +75,7 @@ impl NameCache {
         }
     }
 
-    /// The inode that a name leads to, if that was put in this epoch.
+    /// The inode that a name leads to, if its entry is of this epoch.
     pub fn get(&self, dir: u32, name: &[u8], epoch: u64) -> Option<u32> {
         let mut set = self.entries.get(self.set(dir, name)..)?.iter().take(WAYS);
         let found = set.find(|entry| entry.is(dir, name) && entry.length > 0)?;

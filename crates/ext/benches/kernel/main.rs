@@ -1,7 +1,7 @@
 //! How fast ext3 and ext4 are here, over a disk in memory, beside the kernel's ext4 driver with the
 //! same volume through a loop device over a file in memory.
 //!
-//! The volume of ext3 is made by this crate, that of ext4 by mke2fs with its defaults. Both sides
+//! This crate makes the volume of ext3, mke2fs that of ext4 with its defaults. Both sides
 //! have data=ordered, and a page cache that holds everything. Needs root, loop devices and
 //! e2fsprogs. `ext3` or `ext4` as an argument chooses one table.
 
@@ -14,7 +14,7 @@ use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::Command;
 
-/// Bytes that are moved between a disk and a file at once.
+/// Bytes of one copy between a disk and a file.
 const PIECE: usize = 1 << 20;
 
 fn formatted() -> Ram {

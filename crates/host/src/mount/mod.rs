@@ -18,7 +18,7 @@
 //! | `listing` | `readdir` and `readdirplus` |
 //! | `served` | the file system with its clockwork, which answers the queue |
 //! | `lists` | access control lists beside permission bits |
-//! | `privileges` | rights that end when a file is written |
+//! | `privileges` | rights that end with a write |
 //! | `attributes` | types, times and device numbers, there and back |
 
 mod attributes;

@@ -2,8 +2,8 @@
 //! leaves it to a server to take them away (`FUSE_HANDLE_KILLPRIV_V2`), and then need not ask for
 //! the capabilities before each write.
 //!
-//! *Promises.* A file that is written, cut or given to another owner has no capabilities, and no
-//! such bits unless its writer may keep them. *Knows nothing of* who may do it.
+//! *Promises.* A write, a new length and a new owner take capabilities away. They take such bits
+//! unless the caller may keep them. *Knows nothing of* who may do it.
 
 use nandlab_vfs::{Caller, Errno, FileSystem, FileType, Ino, SetAttr};
 
@@ -12,7 +12,7 @@ const SETUID: u16 = 0o4000;
 const SETGID: u16 = 0o2000;
 const GROUP_RUNS: u16 = 0o010;
 
-/// The permission bits that are left of these. Without its group's right to run a file, the bit
+/// What stays of these permission bits. Without its group's right to run a file, the bit
 /// for a group means something else.
 pub fn left(mode: u16) -> u16 {
     match mode & GROUP_RUNS {

@@ -189,7 +189,7 @@ fn rivals(runs: &[rivals::Run]) -> Exhibit {
             BASES[first.base].name
         ),
         "768 MiB on 1280 MiB of flash, of which every sector is in use; nothing is trimmed. An old \
-         volume has 360 MiB of files, a fifth of which was replaced five times. Durable calls are \
+         volume has 240 MiB of files, a fifth of which was replaced five times. Durable calls are \
          fsync, fdatasync and sync. The lifetime is what the program writes until blocks have 3,000 \
          erases. One seed.",
         [

@@ -23,7 +23,7 @@ use nandlab_workload::wal::{Wal, WalSpec};
 use std::error::Error;
 
 /// Bytes of files on an old volume, of its 768 MiB.
-const LIVE: u64 = 360 << 20;
+const LIVE: u64 = 240 << 20;
 /// Erases that a block is rated for: MLC of the time.
 const RATED: f64 = 3000.0;
 /// Bytes of the flash.
