@@ -54,7 +54,7 @@ fn a_map_above_esp_idfs_interface_keeps_its_pages_on_a_chip_that_fails() {
     }
 }
 
-/// A map that forgets a page before it is written anew lets the page be erased.
+/// A map that forgets a page before it writes the new one may erase the only copy.
 #[test]
 fn a_map_that_forgets_first_is_found_out() {
     let (found, text) = explore(&["-DFORGET_FIRST"]);

@@ -13,7 +13,7 @@ fn a_log_above_zephyrs_flash_interface_keeps_its_values_at_every_cut() {
     assert!(found.0["refused programs"] > 0, "{}", found.1);
 }
 
-/// A sector that is erased before its newest records are elsewhere loses them after some cuts.
+/// An erase of a sector whose newest records are not yet elsewhere loses them after some cuts.
 #[test]
 fn a_log_that_erases_first_is_found_out() {
     let (found, text) = explore(&["-DERASE_FIRST"]);
