@@ -547,9 +547,10 @@ fn f2fs_stands_beside_ext4_on_the_phone_and_judges_cleaning_adaptive_writes_and_
         ("adaptive-page", "undecided"),
         ("sustained-page", "undecided"),
         ("streams", "undecided"),
-        // Sections of 2 MiB do better on the small device; names cost an inode of 4 KiB each.
+        // Sections of 2 MiB do better on the small device.
         ("aligned", "fails"),
-        ("benchmarks-page", "fails"),
+        // IOzone with one fsync is as fast on both, and the time of an instruction decides on names.
+        ("benchmarks-page", "undecided"),
     ] {
         assert_eq!(claim(id), verdict, "{id}");
     }
