@@ -8,14 +8,14 @@ use nandlab_vfs::{
     Attr, Caller, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, SetXattr, Sync,
 };
 
-/// What is left to do.
+/// The steps left to do.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     /// Names to look at.
     pub names: u32,
     /// Calls that read data.
     pub reads: u32,
-    /// Whether things are changed.
+    /// True if steps change things.
     pub write: bool,
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// What is behind the first block.
+    /// The blocks behind the first.
     pub fn behind(self) -> Option<Self> {
         (self.count > 1).then(|| Self {
             block: self.block + 1,

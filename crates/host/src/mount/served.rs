@@ -95,8 +95,8 @@ impl<'a> Served<'a> {
         Step::Served
     }
 
-    /// When work falls due. Where nothing is written, or writing has failed once, nothing is tried on
-    /// its own account, and the server rests.
+    /// When work falls due. A server that writes nothing rests, and so does one whose writing has
+    /// failed once.
     fn due(&self) -> Option<Time> {
         let writes = !self.read_only && self.fault.is_none();
         self.flusher.next(self.fs).filter(|_| writes)

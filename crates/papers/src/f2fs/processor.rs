@@ -8,16 +8,16 @@ use nandlab_lab::verdict::Verdict;
 const COUNTED: &str = include_str!("../../../../traces/f2fs-paper/processor.txt");
 /// Both boards of the paper: Cortex-A9.
 const HERTZ: f64 = 1.2e9;
-/// Cycles that an instruction is assumed to take, as on the other ARM platforms.
+/// Assumed cycles of an instruction, as on the other ARM platforms.
 pub const USUAL: f64 = 2.0;
-/// Claims are judged with each of these.
+/// A claim has a verdict with each of these.
 pub const CYCLES: [f64; 3] = [1.0, USUAL, 4.0];
 
 /// Places in what [`counted`] gives.
 pub const EXT4: usize = 0;
 pub const F2FS: usize = 1;
 
-/// Instructions of ext4 and of F2FS for a phase. An old volume is taken for a new one.
+/// Instructions of ext4 and of F2FS for a phase. An old volume counts as a new one.
 pub fn counted(work: &Work, phase: &str) -> Option<[f64; 2]> {
     let key = work.key.trim_end_matches("-aged");
     COUNTED.lines().find_map(|line| {

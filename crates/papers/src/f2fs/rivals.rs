@@ -1,8 +1,8 @@
 //! Beyond the paper: ext4 in four ways of journaling and F2FS, on both mappings, on new and on old
 //! volumes, under the work of phones and loggers.
 //!
-//! *Promises.* All write the same calls to the same device, whose sectors are all in use: nothing
-//! was trimmed. Nothing but the device takes time.
+//! *Promises.* All write the same calls to the same device, whose sectors are all in use:
+//! nobody trims them. Nothing but the device takes time.
 
 use super::disk::{Disk, Pages};
 use super::runs::BASES;
@@ -24,7 +24,7 @@ use std::error::Error;
 
 /// Bytes of files on an old volume, of its 768 MiB.
 const LIVE: u64 = 240 << 20;
-/// Erases that a block is rated for: MLC of the time.
+/// Rated erases of a block: MLC of the time.
 const RATED: f64 = 3000.0;
 /// Bytes of the flash.
 const FLASH: f64 = 1280.0 * 1048576.0;
@@ -40,7 +40,7 @@ const fn journaled(mode: Mode) -> Rival {
     Rival::Ext4 { mode, fast: false }
 }
 
-/// Who takes part, with the name in ids and that for people.
+/// All rivals, with the name in ids and that for people.
 pub const RIVALS: [(Rival, &str, &str); 5] = [
     (journaled(Mode::Ordered), "ext4", "ext4, ordered"),
     (
@@ -64,7 +64,7 @@ pub const RIVALS: [(Rival, &str, &str); 5] = [
     (Rival::F2fs, "f2fs", "F2FS"),
 ];
 
-/// What programs do.
+/// The work of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     Rollback,
@@ -74,7 +74,7 @@ pub enum Task {
     Logger,
 }
 
-/// All tasks, in the order in which they are done on one volume.
+/// All tasks, in their order on one volume.
 pub const TASKS: [(Task, &str, &str); 5] = [
     (
         Task::Rollback,
@@ -125,13 +125,13 @@ impl Task {
     }
 }
 
-/// What one task came to.
+/// The figures of one task.
 #[derive(Clone, Debug, Default)]
 pub struct Done {
     pub seconds: f64,
     /// Bytes that the program wrote.
     pub bytes: u64,
-    /// What the device did.
+    /// The work of the device.
     pub pages: Pages,
     /// Times of the calls that make something durable, sorted.
     durable: Vec<Nanos>,
@@ -253,7 +253,7 @@ fn worked<F: OnDisk>(
     TASKS.into_iter().map(task).collect()
 }
 
-/// Plays calls to their end; all but the set-up is counted.
+/// Plays calls to their end, and counts all but the set-up.
 fn played<F: OnDisk>(
     volume: &mut Volume<F>,
     mut calls: Blank,

@@ -60,10 +60,10 @@ pub fn options() -> Options {
 
 /// A file system that lies on the partition.
 pub trait OnDisk: FileSystem {
-    /// What the device has done so far.
+    /// The device's work so far.
     fn pages(&mut self) -> Pages;
 
-    /// What F2FS has done so far; nothing for another.
+    /// The work of F2FS so far; nothing for another.
     fn done(&self) -> Counts;
 }
 

@@ -7,7 +7,7 @@
 //!   read behind the partition on the device says so, and what is clean leaves memory.
 //! - `play-files DIRECTORY f2fs-counted WORK`: the same without a device; a line `TIME PHASE` for
 //!   each phase, the nanoseconds for which the only processor was not idle. With `-` for a
-//!   DIRECTORY, the data are made and no call follows.
+//!   DIRECTORY, it makes the data and no call.
 //! - `play-files DIRECTORY iozone BYTES RECORD`: bytes of the file and of a record; the rest is the
 //!   default.
 
@@ -26,7 +26,7 @@ use std::time::Duration;
 struct Player {
     dir: PathBuf,
     open: BTreeMap<FileId, File>,
-    /// No call is made.
+    /// It makes no call.
     dry: bool,
 }
 
@@ -84,7 +84,7 @@ fn buffer(length: u64) -> Vec<u8> {
     vec![0; length as usize]
 }
 
-/// What a call writes.
+/// The data of a write.
 fn data(calls: &dyn FileCalls, call: FileCall) -> Vec<u8> {
     let FileCall::Write {
         file,
@@ -128,12 +128,12 @@ fn stream(words: &[String]) -> Result<Box<dyn FileCalls>, Box<dyn Error>> {
     })
 }
 
-/// What is done where a phase begins, and at the end.
+/// The player's marks, where a phase begins and at the end.
 enum Marks {
     None,
     /// A read on this device says it.
     Device(PathBuf, Work),
-    /// The processor's time is printed; it was so long when the phase began.
+    /// It prints the processor's time, which was this when the phase began.
     Counted(u64),
 }
 
