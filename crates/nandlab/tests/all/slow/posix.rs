@@ -124,7 +124,7 @@ fn a_file_under_random_calls_is_what_fsx_expects() {
 #[test]
 fn integck_finds_what_it_wrote_to_ubifs_after_each_mount() {
     let repeats = std::env::var("NANDLAB_INTEGCK_REPEATS")
-        .map_or(1, |text| text.parse().expect("a number of repeats"));
+        .map_or(5, |text| text.parse().expect("a number of repeats"));
     let mounts = integck::run(
         "[chip]\npreset = \"slc-2k\"\nsize = \"24 MiB\"\n[ubi]\nattach = \"scan\"\n[fs]\ntype = \"ubifs\"\n",
         repeats,

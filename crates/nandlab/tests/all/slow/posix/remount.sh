@@ -18,7 +18,7 @@ echo "$@" >>mounts
 {
     setsid "$NANDLAB" "$@" >said 2>&1 </dev/null || cp said failed
     rm running
-} &
+} >/dev/null 2>&1 &
 until grep -q 'until Ctrl-C' said; do
     [ -e running ] || exit 1
     sleep 0.01
