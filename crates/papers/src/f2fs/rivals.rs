@@ -140,6 +140,12 @@ pub struct Done {
 }
 
 impl Done {
+    /// Counts what the device did from one moment to another.
+    fn count(&mut self, before: (Pages, Nanos), after: (Pages, Nanos)) {
+        self.pages = self.pages.with(&after.0.since(&before.0));
+        self.seconds += (after.1 - before.1) as f64 / 1e9;
+    }
+
     /// Calls that made something durable, a second.
     pub fn durable_rate(&self) -> f64 {
         self.durable.len() as f64 / self.seconds
@@ -260,24 +266,29 @@ fn played<F: OnDisk>(
     clock: &Clock,
 ) -> Result<Done, Box<dyn Error>> {
     let mut done = Done::default();
-    let mut before = (volume.fs.pages(), clock.now());
+    let mut began = None;
     while let Some(call) = calls.next() {
+        let is_counted = calls.phase() != SET_UP;
+        if is_counted != began.is_some() {
+            let now = (volume.fs.pages(), clock.now());
+            match began.take() {
+                Some(before) => done.count(before, now),
+                None => began = Some(now),
+            }
+        }
         let from = clock.now();
         volume.step(&calls, &call)?;
-        if calls.phase() == SET_UP {
-            before = (volume.fs.pages(), clock.now());
-            continue;
-        }
         match call {
-            FileCall::Write { length, .. } => done.bytes += length,
-            FileCall::Fsync { .. } | FileCall::Fdatasync { .. } | FileCall::Sync => {
+            FileCall::Write { length, .. } if is_counted => done.bytes += length,
+            FileCall::Fsync { .. } | FileCall::Fdatasync { .. } | FileCall::Sync if is_counted => {
                 done.durable.push(clock.now() - from);
             }
             _ => {}
         }
     }
+    if let Some(before) = began {
+        done.count(before, (volume.fs.pages(), clock.now()));
+    }
     done.durable.sort_unstable();
-    done.seconds = (clock.now() - before.1) as f64 / 1e9;
-    done.pages = volume.fs.pages().since(&before.0);
     Ok(done)
 }

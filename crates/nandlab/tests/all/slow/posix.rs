@@ -130,7 +130,8 @@ fn integck_finds_what_it_wrote_to_ubifs_after_each_mount() {
         repeats,
     );
     println!("{mounts} mounts");
-    assert!(mounts > repeats as usize, "{mounts} mounts");
+    // One at the beginning at least; by chance others are changes of a mount to read-only and back.
+    assert!(mounts >= 2, "{mounts} mounts");
 }
 
 #[test]
