@@ -213,6 +213,10 @@ impl<M: Mtd> PageFtl<M> {
             while named != 0 && budget != 0 {
                 budget -= self.move_run(first, &mut named, stream, cause, budget)?;
             }
+            if renamed != 0 {
+                // The map is changed in the order of the moves.
+                self.repoint_moved()?;
+            }
             while renamed != 0 && budget != 0 {
                 self.move_renamed(Page(first + renamed.trailing_zeros()), stream, cause)?;
                 renamed &= renamed - 1;
