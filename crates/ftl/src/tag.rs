@@ -158,7 +158,7 @@ impl Batch {
     }
 
     /// Adds `count` pages that go to consecutive ones from `to` on, with consecutive sequence
-    /// numbers; `from` gives the next page to be copied.
+    /// numbers; `from` gives the next page.
     #[inline]
     pub fn push_run(
         &mut self,

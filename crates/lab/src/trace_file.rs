@@ -109,7 +109,7 @@ fn in_file(path: &Path, error: &WorkloadError) -> String {
     }
 }
 
-/// Bytes that are read at a time.
+/// Bytes of one read.
 const BUFFER: usize = 256 << 10;
 /// A longest line with carriage return and newline; one byte more tells a longer one.
 const WINDOW: usize = MAX_LINE + 3;
@@ -119,7 +119,7 @@ struct FileLines {
     /// The beginning of a pipe, read to tell the format, and what follows.
     source: io::Chain<io::Cursor<Vec<u8>>, File>,
     buffer: Box<[u8]>,
-    /// The part of the buffer that has not been given out.
+    /// The part of the buffer that holds the next lines.
     unread: Range<usize>,
     /// Bytes read so far, over all passes.
     read: Rc<Cell<u64>>,
@@ -135,7 +135,7 @@ impl FileLines {
         }
     }
 
-    /// Moves what is unread to the front and reads what follows; false at the end.
+    /// Moves the rest of the buffer to its front and reads on; false at the end.
     #[cold]
     fn fill(&mut self) -> Result<bool, LineError> {
         self.buffer.copy_within(self.unread.clone(), 0);

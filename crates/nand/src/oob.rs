@@ -124,7 +124,7 @@ impl Oob {
         } else {
             self.common[block.0 as usize]
         };
-        // All of them are looked at, which takes fewer branches.
+        // Without an early end, which would take a branch a page.
         let agree = tails.iter().fold(true, |agree, t| {
             let rest = u32::from_le_bytes([t[0], t[1], t[2], t[3]]) & REST_MASK;
             agree & (inverted(t) == kept) & (rest != REST_MASK)

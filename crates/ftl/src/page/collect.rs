@@ -214,7 +214,7 @@ impl<M: Mtd> PageFtl<M> {
                 budget -= self.move_run(first, &mut named, stream, cause, budget)?;
             }
             if renamed != 0 {
-                // The map is changed in the order of the moves.
+                // The map changes in the order of the moves.
                 self.repoint_moved()?;
             }
             while renamed != 0 && budget != 0 {
@@ -273,7 +273,7 @@ impl<M: Mtd> PageFtl<M> {
             for (_, id) in moves.done(done) {
                 prefetch(&self.map, id as usize);
             }
-            // The entries of these pages arrive while the next ones are copied.
+            // The entries of these pages arrive while the chip copies the next ones.
             core::mem::swap(&mut self.moved, &mut moves);
             self.repoint(moves.done(moves.len()))?;
         }
@@ -325,7 +325,7 @@ impl<M: Mtd> PageFtl<M> {
         }
     }
 
-    /// The map follows the pages that were moved last.
+    /// The map follows the last pages that collection moved.
     fn repoint_moved(&mut self) -> Result<(), BlockError> {
         let mut moved = core::mem::take(&mut self.moved);
         let repointed = self.repoint(moved.done(moved.len()));
@@ -334,7 +334,7 @@ impl<M: Mtd> PageFtl<M> {
         repointed
     }
 
-    /// The map follows pages that were moved.
+    /// The map follows pages to their new places.
     fn repoint(
         &mut self,
         moved: impl Iterator<Item = (Move, u32)> + Clone,
@@ -360,7 +360,7 @@ impl<M: Mtd> PageFtl<M> {
         Ok(())
     }
 
-    /// Where the page of an identity is kept, for a page that was moved.
+    /// The entry of an identity, for a page that moved.
     #[cold]
     fn location_mut(&mut self, id: Option<PageId>, m: Move) -> Option<&mut u32> {
         match id? {
@@ -385,7 +385,7 @@ impl<M: Mtd> PageFtl<M> {
     /// memory; data is lost, and says so when it is read.
     #[cold]
     fn lose(&mut self, page: u32) -> Result<(), BlockError> {
-        // A map page that is written now says where the pages before this one are.
+        // A map page from here on says where the pages before this one are.
         self.repoint_moved()?;
         if let Some(index) = self.mapping.locations.iter().position(|&l| l == page + 1) {
             return self.write_map(index as u32);

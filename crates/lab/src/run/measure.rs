@@ -69,7 +69,7 @@ pub fn precondition(
 /// them.
 struct Queue {
     requests: Vec<Request>,
-    /// So many of them may be served.
+    /// The device may serve so many of them.
     ready: usize,
 }
 
@@ -81,7 +81,7 @@ impl Queue {
         }
     }
 
-    /// Lets go of the requests that were served, and draws up to [`BATCH`] more. Gives whether
+    /// Lets go of the requests before, and draws up to [`BATCH`] more. Gives whether
     /// there may be others behind them, and the outcome.
     fn refill<E>(
         &mut self,

@@ -3,7 +3,7 @@
 use super::Fault;
 use nandlab_sim::Nanos;
 
-/// Bytes that are looked at together.
+/// Bytes of a word.
 const WORD: usize = 8;
 const POWERS_OF_TEN: [u64; WORD + 1] = [
     1,
@@ -230,7 +230,7 @@ impl<'a> Cursor<'a> {
 /// The number that the first bytes of a word make as digits, and how many digits there are.
 #[inline]
 fn leading_digits(word: u64) -> (u64, usize) {
-    let digits = word ^ EACH * u64::from(b'0');
+    let digits = word ^ (EACH * u64::from(b'0'));
     // The lowest byte above 9 gets its upper bit set; a carry reaches later bytes only.
     let others = (digits | digits.wrapping_add(EACH * 0x76)) & EACH << 7;
     let count = others.trailing_zeros() / 8;
