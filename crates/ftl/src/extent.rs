@@ -13,17 +13,19 @@ pub(crate) type Part = (u32, u32, u32);
 #[inline]
 pub(crate) fn parts(per_page: u32, lba: Lba, count: u64) -> impl Iterator<Item = Part> {
     let per = u64::from(per_page);
-    let end = lba.0 + count;
-    let mut at = lba.0;
+    let mut page = lba.0 / per;
+    let mut first = lba.0 % per;
+    let mut left = count;
     core::iter::from_fn(move || {
-        if at == end {
+        if left == 0 {
             return None;
         }
-        let page = at / per;
-        let first = at % per;
-        let n = (per - first).min(end - at);
-        at += n;
-        Some((page as u32, first as u32, n as u32))
+        let n = (per - first).min(left);
+        let part = (page as u32, first as u32, n as u32);
+        left -= n;
+        page += 1;
+        first = 0;
+        Some(part)
     })
 }
 

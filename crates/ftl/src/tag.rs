@@ -24,6 +24,7 @@ const ID: usize = 4;
 const TAIL: usize = TAG - ID;
 /// Bytes of the field with the sequence number.
 const SEQUENCE: usize = 3;
+const FIELD_MASK: u64 = (1 << (8 * SEQUENCE)) - 1;
 /// Unit of a block's base.
 pub(crate) const BASE_UNIT: u64 = 256;
 /// Numbers that an identity can hold.
@@ -106,7 +107,10 @@ impl Tail {
     pub fn at(&self, sequence: u64, flags: u32) -> [u8; TAIL] {
         let mut bytes = self.bytes;
         let field = self.age(sequence) as u32 | flags;
-        bytes[..SEQUENCE].copy_from_slice(&field.to_le_bytes()[..SEQUENCE]);
+        // With the bytes behind it the field makes a word; it is zero in a block's tail.
+        let (word, _) = bytes.split_first_chunk_mut().expect("longer than a word");
+        let filled = u64::from_le_bytes(*word) | u64::from(field) & FIELD_MASK;
+        *word = filled.to_le_bytes();
         bytes
     }
 
@@ -143,8 +147,32 @@ impl Batch {
         self.tails.clear();
     }
 
+    /// Leaves the first pages only.
+    pub fn truncate(&mut self, pages: usize) {
+        self.moves.truncate(pages);
+        self.tails.truncate(pages);
+    }
+
     pub fn len(&self) -> usize {
         self.moves.len()
+    }
+
+    /// Adds `count` pages that go to consecutive ones from `to` on, with consecutive sequence
+    /// numbers; `from` gives the next page.
+    #[inline]
+    pub fn push_run(
+        &mut self,
+        count: u32,
+        mut from: impl FnMut() -> Page,
+        to: Page,
+        (tail, sequence): (Tail, u64),
+    ) {
+        self.moves.extend((0..count).map(|i| Move {
+            from: from(),
+            to: Page(to.0 + i),
+        }));
+        self.tails
+            .extend((0..count).map(|i| tail.at(sequence + u64::from(i), 0)));
     }
 
     #[inline]

@@ -1,6 +1,7 @@
 //! Which block to collect next.
 
 use alloc::{vec, vec::Vec};
+use nandlab_sim::prefetch;
 
 /// The rule that picks a victim among full blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +45,12 @@ impl Buckets {
             ],
             lowest: pages_per_block as usize,
         }
+    }
+
+    /// Asks for what a change of the block's number of valid pages will need.
+    #[inline]
+    pub fn prefetch(&self, block: u32) {
+        prefetch(&self.links, block as usize);
     }
 
     #[inline]

@@ -1,12 +1,14 @@
 //! A trace in a file of the operating system, laid onto a device.
 
 use crate::feed::{BATCH, Feed};
+use memchr::memchr;
 use nandlab_workload::fit::Target;
 use nandlab_workload::trace::{Format, LineError, Lines, MAX_LINE, Options, Reader, TraceError};
 use nandlab_workload::{Fit, Fitted, Request, Source, Survey, WorkloadError};
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek};
+use std::io::{self, Read, Seek};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -107,48 +109,81 @@ fn in_file(path: &Path, error: &WorkloadError) -> String {
     }
 }
 
-/// The lines of a file or a pipe; memory for one line and the beginning.
+/// Bytes of one read.
+const BUFFER: usize = 256 << 10;
+/// A longest line with carriage return and newline; one byte more tells a longer one.
+const WINDOW: usize = MAX_LINE + 3;
+
+/// The lines of a file or a pipe, out of one buffer.
 struct FileLines {
     /// The beginning of a pipe, read to tell the format, and what follows.
-    reader: BufReader<io::Chain<io::Cursor<Vec<u8>>, File>>,
-    line: Vec<u8>,
+    source: io::Chain<io::Cursor<Vec<u8>>, File>,
+    buffer: Box<[u8]>,
+    /// The part of the buffer that holds the next lines.
+    unread: Range<usize>,
     /// Bytes read so far, over all passes.
     read: Rc<Cell<u64>>,
 }
 
 impl FileLines {
     fn new(trace: Opened, read: Rc<Cell<u64>>) -> Self {
-        let whole = io::Cursor::new(trace.head).chain(trace.rest);
         Self {
-            reader: BufReader::with_capacity(256 << 10, whole),
-            line: Vec::new(),
+            source: io::Cursor::new(trace.head).chain(trace.rest),
+            buffer: vec![0; BUFFER].into(),
+            unread: 0..0,
             read,
+        }
+    }
+
+    /// Moves the rest of the buffer to its front and reads on; false at the end.
+    #[cold]
+    fn fill(&mut self) -> Result<bool, LineError> {
+        self.buffer.copy_within(self.unread.clone(), 0);
+        self.unread = 0..self.unread.len();
+        loop {
+            match self.source.read(&mut self.buffer[self.unread.end..]) {
+                Ok(count) => {
+                    self.unread.end += count;
+                    return Ok(count > 0);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(LineError::Failed(error.to_string())),
+            }
         }
     }
 }
 
 impl Lines for FileLines {
+    #[inline]
     fn line(&mut self) -> Result<Option<&[u8]>, LineError> {
-        self.line.clear();
-        // A longest line with carriage return and newline; one byte more tells a longer one.
-        let window =
-            Read::take(&mut self.reader, MAX_LINE as u64 + 3).read_until(b'\n', &mut self.line);
-        let count = window.map_err(|error| LineError::Failed(error.to_string()))?;
-        self.read.set(self.read.get() + count as u64);
-        if self.line.last() == Some(&b'\n') {
-            self.line.pop();
+        let (length, newline) = loop {
+            let unread = &self.buffer[self.unread.clone()];
+            let window = &unread[..unread.len().min(WINDOW)];
+            match memchr(b'\n', window) {
+                Some(end) => break (end, 1),
+                None if window.len() == WINDOW => return Err(LineError::TooLong),
+                None => {
+                    if !self.fill()? {
+                        break (self.unread.len(), 0);
+                    }
+                }
+            }
+        };
+        if length + newline == 0 {
+            return Ok(None);
         }
-        match count {
-            0 => Ok(None),
-            _ if self.line.len() > MAX_LINE + 1 => Err(LineError::TooLong),
-            _ => Ok(Some(&self.line)),
+        if length > MAX_LINE + 1 {
+            return Err(LineError::TooLong);
         }
+        let start = self.unread.start;
+        self.unread.start += length + newline;
+        self.read.set(self.read.get() + (length + newline) as u64);
+        Ok(Some(&self.buffer[start..start + length]))
     }
 
     fn rewind(&mut self) -> Result<(), LineError> {
-        let buffered = self.reader.buffer().len();
-        self.reader.consume(buffered);
-        let (head, rest) = self.reader.get_mut().get_mut();
+        self.unread = 0..0;
+        let (head, rest) = self.source.get_mut();
         head.set_position(head.get_ref().len() as u64);
         rest.rewind()
             .map_err(|error| LineError::Failed(error.to_string()))

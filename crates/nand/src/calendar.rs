@@ -194,13 +194,15 @@ impl Calendar {
         let transferred = start + bus;
         self.channels[channel] = transferred;
         let array_start = transferred.max(if joins { d.group.array_start } else { d.free });
-        let planes = if joins { d.group.planes } else { 0 } | 1 << plane;
-        d.group = Group {
-            erase: false,
-            index,
-            planes,
-            array_start,
-        };
+        if self.timing.multi_plane {
+            let planes = if joins { d.group.planes } else { 0 } | 1 << plane;
+            d.group = Group {
+                erase: false,
+                index,
+                planes,
+                array_start,
+            };
+        }
         let end = array_start + array;
         d.busy += end - start.max(d.free.min(end));
         d.cache_free = array_start;

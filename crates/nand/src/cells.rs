@@ -138,10 +138,12 @@ impl Cells {
         }
     }
 
+    /// Programs a page; true if it is the first one of its block.
     #[inline]
-    pub fn program(&mut self, block: Block, index: u32, page: Page, now: Nanos) {
+    pub fn program(&mut self, block: Block, index: u32, page: Page, now: Nanos) -> bool {
         let cells = &mut self.blocks[block.0 as usize];
-        if cells.next == 0 {
+        let first = cells.next == 0;
+        if first {
             cells.programmed_at = now;
         }
         cells.next = cells.next.max(index + 1);
@@ -149,6 +151,7 @@ impl Cells {
         if let Some(count) = self.partial.get_mut(page.0 as usize) {
             *count += 1;
         }
+        first
     }
 
     /// Whether all pages of `mask`, counted from `first`, are programmed.

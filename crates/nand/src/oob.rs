@@ -16,6 +16,7 @@ const COMMON: usize = 8;
 /// OOB bytes of the fast path.
 pub(crate) const SHORT: usize = OWN + COMMON;
 const OWN_MASK: u64 = (1 << (8 * OWN)) - 1;
+const REST_MASK: u32 = (1 << (8 * REST)) - 1;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Oob {
@@ -64,6 +65,12 @@ impl Oob {
         let rest = &mut self.rests[page.0 as usize];
         *word = (u32::from_le_bytes(*word) | u32::from_le_bytes([a, b, c, d])).to_le_bytes();
         *rest = [rest[0] | e, rest[1] | f, rest[2] | g];
+    }
+
+    /// Asks for the words of 64 pages from `first` on.
+    #[inline]
+    pub fn prefetch(&self, first: Page) {
+        (0..4).for_each(|line| prefetch(&self.words, first.0 as usize + 16 * line));
     }
 
     /// The fast path for compact blocks: a prefix and a common part, both plain. False if the block
@@ -117,27 +124,29 @@ impl Oob {
         } else {
             self.common[block.0 as usize]
         };
-        if tails
-            .iter()
-            .any(|t| inverted(t) != kept || t[..REST] == [0xff; REST])
-        {
+        // Without an early end, which would take a branch a page.
+        let agree = tails.iter().fold(true, |agree, t| {
+            let rest = u32::from_le_bytes([t[0], t[1], t[2], t[3]]) & REST_MASK;
+            agree & (inverted(t) == kept) & (rest != REST_MASK)
+        });
+        if !agree {
             return false;
         }
         self.common[block.0 as usize] = kept;
         // A block's words are read in order, the blocks in no order: those of the next run are
         // asked for now.
-        let next = moves[moves.len() - 1].from.0 as usize + 1;
-        (0..4).for_each(|line| prefetch(&self.words, next + 16 * line));
+        self.prefetch(Page(moves[moves.len() - 1].from.0 + 1));
         for (head, m) in heads.iter_mut().zip(moves) {
             *head = self.words[m.from.0 as usize];
         }
         let targets = moves[0].to.0 as usize..moves[0].to.0 as usize + moves.len();
-        let stored = self.words[targets.clone()]
-            .iter_mut()
-            .zip(&mut self.rests[targets]);
-        for ((head, tail), (word, rest)) in heads.iter_mut().zip(tails).zip(stored) {
-            *word = *head;
-            *rest = [!tail[0], !tail[1], !tail[2]];
+        self.words[targets.clone()].copy_from_slice(heads);
+        for (rest, tail) in self.rests[targets].iter_mut().zip(tails) {
+            let inverted = !u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]);
+            let [a, b, c, _] = inverted.to_le_bytes();
+            *rest = [a, b, c];
+        }
+        for head in heads {
             *head = (!u32::from_le_bytes(*head)).to_le_bytes();
         }
         true
@@ -194,6 +203,9 @@ impl Oob {
     /// Fills `oob` with the page's bytes.
     #[inline]
     pub fn read(&self, block: Block, index: u32, page: Page, oob: &mut [u8]) {
+        if oob.is_empty() {
+            return;
+        }
         match if self.full.is_empty() {
             None
         } else {

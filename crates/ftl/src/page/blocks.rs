@@ -130,6 +130,7 @@ impl BlockTable {
             block as usize * self.words + index as usize / 64,
         );
         prefetch(&self.valid, block as usize);
+        self.buckets.prefetch(block);
     }
 
     /// The page no longer holds the newest version of anything.

@@ -191,7 +191,14 @@ impl<M: Mtd> PageFtl<M> {
     }
 
     /// Moves valid pages out of a victim until `budget` is spent; gives what is left of it.
-    fn move_out(&mut self, victim: Evacuation, mut budget: u32) -> Result<u32, BlockError> {
+    fn move_out(&mut self, victim: Evacuation, budget: u32) -> Result<u32, BlockError> {
+        let moved = self.move_words(victim, budget);
+        let repointed = self.repoint_moved();
+        moved.and_then(|left| repointed.map(|()| left))
+    }
+
+    /// The same, but the map does not follow the last pages yet.
+    fn move_words(&mut self, victim: Evacuation, mut budget: u32) -> Result<u32, BlockError> {
         let Evacuation { block, cause, .. } = victim;
         let stream = self.stream_of(block);
         let first = block * self.mtd.geometry().pages_per_block;
@@ -205,6 +212,10 @@ impl<M: Mtd> PageFtl<M> {
             let mut named = bits & !renamed;
             while named != 0 && budget != 0 {
                 budget -= self.move_run(first, &mut named, stream, cause, budget)?;
+            }
+            if renamed != 0 {
+                // The map changes in the order of the moves.
+                self.repoint_moved()?;
             }
             while renamed != 0 && budget != 0 {
                 self.move_renamed(Page(first + renamed.trailing_zeros()), stream, cause)?;
@@ -242,20 +253,29 @@ impl<M: Mtd> PageFtl<M> {
         let mut moves = core::mem::take(&mut self.moves);
         moves.clear();
         let mut rest = *bits;
-        for i in 0..left.min(bits.count_ones()) {
+        let next = || {
             let from = Page(first + rest.trailing_zeros());
             rest &= rest - 1;
-            let tail = slot.tail.at(self.sequence + u64::from(i), 0);
-            moves.push(from, Page(slot.page.0 + i), tail);
-        }
+            from
+        };
+        let count = left.min(bits.count_ones());
+        moves.push_run(count, next, slot.page, (slot.tail, self.sequence));
         let (done, result) = moves.copy(&mut self.mtd);
-        for _ in 0..done {
-            *bits &= *bits - 1;
-        }
+        *bits = if done == count as usize {
+            rest
+        } else {
+            (0..done).fold(*bits, |bits, _| bits & (bits - 1))
+        };
         if done > 0 {
             self.advance(stream, slot.page, done as u32);
             self.tally.of(cause).copies += done as u64;
-            self.repoint(moves.done(done))?;
+            moves.truncate(done);
+            for (_, id) in moves.done(done) {
+                prefetch(&self.map, id as usize);
+            }
+            // The entries of these pages arrive while the chip copies the next ones.
+            core::mem::swap(&mut self.moved, &mut moves);
+            self.repoint(moves.done(moves.len()))?;
         }
         self.moves = moves;
         match result {
@@ -305,25 +325,28 @@ impl<M: Mtd> PageFtl<M> {
         }
     }
 
-    /// The map follows the pages that were moved.
+    /// The map follows the last pages that collection moved.
+    fn repoint_moved(&mut self) -> Result<(), BlockError> {
+        let mut moved = core::mem::take(&mut self.moved);
+        let repointed = self.repoint(moved.done(moved.len()));
+        moved.clear();
+        self.moved = moved;
+        repointed
+    }
+
+    /// The map follows pages to their new places.
     fn repoint(
         &mut self,
         moved: impl Iterator<Item = (Move, u32)> + Clone,
     ) -> Result<(), BlockError> {
-        for (_, id) in moved.clone() {
-            prefetch(&self.map, id as usize);
-        }
         if self.demand.is_some() {
             self.entries_changed(moved.clone());
         }
+        let renamed = self.stale_tags.any();
         for (m, id) in moved {
             let entry = match PageId::decode(id) {
-                Some(PageId::Data(lpn)) => self
-                    .map
-                    .get_mut(self.stale_tags.carry(m.from.0, m.to.0).unwrap_or(lpn) as usize),
-                Some(PageId::Map(index)) => self.mapping.locations.get_mut(index as usize),
-                Some(PageId::Record(_)) => self.records.location_mut(m.from.0),
-                None => None,
+                Some(PageId::Data(lpn)) if !renamed => self.map.get_mut(lpn as usize),
+                other => self.location_mut(other, m),
             };
             match entry {
                 Some(entry) if *entry == m.from.0 + 1 => *entry = m.to.0 + 1,
@@ -335,6 +358,19 @@ impl<M: Mtd> PageFtl<M> {
             }
         }
         Ok(())
+    }
+
+    /// The entry of an identity, for a page that moved.
+    #[cold]
+    fn location_mut(&mut self, id: Option<PageId>, m: Move) -> Option<&mut u32> {
+        match id? {
+            PageId::Data(lpn) => {
+                let owner = self.stale_tags.carry(m.from.0, m.to.0).unwrap_or(lpn);
+                self.map.get_mut(owner as usize)
+            }
+            PageId::Map(index) => self.mapping.locations.get_mut(index as usize),
+            PageId::Record(_) => self.records.location_mut(m.from.0),
+        }
     }
 
     fn entries_changed(&mut self, moved: impl Iterator<Item = (Move, u32)>) {
@@ -349,6 +385,8 @@ impl<M: Mtd> PageFtl<M> {
     /// memory; data is lost, and says so when it is read.
     #[cold]
     fn lose(&mut self, page: u32) -> Result<(), BlockError> {
+        // A map page from here on says where the pages before this one are.
+        self.repoint_moved()?;
         if let Some(index) = self.mapping.locations.iter().position(|&l| l == page + 1) {
             return self.write_map(index as u32);
         }

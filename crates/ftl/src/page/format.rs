@@ -196,11 +196,12 @@ pub(crate) fn encode_map(
     sequence: u64,
     entries: impl ExactSizeIterator<Item = u32>,
 ) {
-    page.fill(0xff);
     let count = entries.len();
-    for (bytes, entry) in page[MAP_HEADER..].chunks_exact_mut(4).zip(entries) {
-        bytes.copy_from_slice(&entry.to_le_bytes());
+    let (words, _) = page[MAP_HEADER..].as_chunks_mut::<4>();
+    for (bytes, entry) in words.iter_mut().zip(entries) {
+        *bytes = entry.to_le_bytes();
     }
+    words[count..].fill([0xff; 4]);
     page[..MAP_HEADER].fill(0);
     seal(page, MAGIC, index, (count, 4), sequence);
 }

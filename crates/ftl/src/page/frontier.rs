@@ -77,18 +77,19 @@ impl<M: Mtd> PageFtl<M> {
     /// The page that the stream's next program goes to, on an open block.
     #[inline]
     pub(super) fn slot(&mut self, stream: Stream) -> Result<Slot, BlockError> {
-        let frontier = &self.frontiers[stream.at()];
-        let lane = &frontier.lanes[frontier.turn];
-        if lane.open && lane.tail.age(self.sequence) < SPAN {
-            let pages = self.mtd.geometry().pages_per_block;
-            return Ok(Slot {
-                page: Page(lane.block * pages + lane.next),
-                tail: lane.tail,
-                free_pages: lane.end - lane.next,
-            });
+        loop {
+            let frontier = &self.frontiers[stream.at()];
+            let lane = &frontier.lanes[frontier.turn];
+            if lane.open && lane.tail.age(self.sequence) < SPAN {
+                let pages = self.mtd.geometry().pages_per_block;
+                return Ok(Slot {
+                    page: Page(lane.block * pages + lane.next),
+                    tail: lane.tail,
+                    free_pages: lane.end - lane.next,
+                });
+            }
+            self.open(stream)?;
         }
-        self.open(stream)?;
-        self.slot(stream)
     }
 
     /// The slot, and `run` - 1 pages behind it, have been programmed: they are valid, the next

@@ -73,6 +73,8 @@ use stale_tags::StaleTags;
 
 /// The layer's name in errors.
 const NAME: &str = "page mapping";
+/// Announced pages whose map entries are on their way from memory.
+const EXPECTED: usize = 4;
 
 /// How collection shares time with the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -199,8 +201,11 @@ pub struct PageFtl<M> {
     scratch: Box<[u8]>,
     /// Of collection, kept for its allocation.
     moves: Batch,
-    /// The logical page announced last.
-    expected: u32,
+    /// Pages that collection has moved and the map does not follow yet: only within `move_out`.
+    moved: Batch,
+    /// The logical pages announced last, in turn, and the place of the next one.
+    expected: [u32; EXPECTED],
+    announced: usize,
     health: Health,
 }
 
@@ -237,7 +242,9 @@ impl<M: Mtd> PageFtl<M> {
             tally: Tally::default(),
             scratch: vec![0; g.page as usize].into(),
             moves: Batch::default(),
-            expected: 0,
+            moved: Batch::default(),
+            expected: [0; EXPECTED],
+            announced: 0,
             health: Health::new(NAME),
             options,
             mtd,
@@ -378,9 +385,11 @@ impl<M: Mtd> BlockDevice for PageFtl<M> {
     fn expect(&mut self, lba: Lba) {
         let lpn = (lba.0 >> self.sectors_per_page.trailing_zeros()) as u32;
         prefetch(&self.map, lpn as usize);
-        // The entry asked for last time has arrived by now, and tells what else the request will
-        // need.
-        let before = core::mem::replace(&mut self.expected, lpn);
+        // The entry asked for a few times ago has arrived by now, and tells what else its request
+        // will need.
+        let turn = self.announced % EXPECTED;
+        let before = core::mem::replace(&mut self.expected[turn], lpn);
+        self.announced = turn + 1;
         match self.map.get(before as usize) {
             None | Some(&(0 | LOST)) => {}
             Some(&entry) => self.blocks.prefetch(entry - 1),

@@ -38,6 +38,12 @@ impl StaleTags {
         self.owners[page as usize] = lpn + 1;
     }
 
+    /// Whether any page was ever given away.
+    #[inline]
+    pub fn any(&self) -> bool {
+        !self.owners.is_empty()
+    }
+
     /// The logical page of a page whose tag names another one.
     #[inline]
     pub fn owner(&self, page: u32) -> Option<u32> {

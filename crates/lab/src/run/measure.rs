@@ -20,12 +20,13 @@ use nandlab_sim::Clock;
 use nandlab_stack::Device;
 use nandlab_workload::pattern::{Amount, Order, Pattern};
 use nandlab_workload::{Op, Request, Spec};
+use std::convert::Infallible;
 
 /// Requests between two looks at the watch; a multiple of the batch.
 pub(super) const WATCH_EVERY: u64 = 1 << 16;
 
 /// How many requests ahead the device learns of.
-const AHEAD: usize = 2;
+const AHEAD: usize = 8;
 
 /// The raw figures of a measured run.
 #[derive(Clone, Debug)]
@@ -64,6 +65,37 @@ pub fn precondition(
     Server::new(device, clock, options.seed).precondition(options, watch)
 }
 
+/// Requests on their way to the device. The last ones wait until it has learned of those behind
+/// them.
+struct Queue {
+    requests: Vec<Request>,
+    /// The device may serve so many of them.
+    ready: usize,
+}
+
+impl Queue {
+    fn new() -> Self {
+        Self {
+            requests: Vec::with_capacity(BATCH + AHEAD),
+            ready: 0,
+        }
+    }
+
+    /// Lets go of the requests before, and draws up to [`BATCH`] more. Gives whether
+    /// there may be others behind them, and the outcome.
+    fn refill<E>(
+        &mut self,
+        draw: impl FnOnce(&mut Vec<Request>) -> Result<(), E>,
+    ) -> (bool, Result<(), E>) {
+        self.requests.drain(..self.ready);
+        let waiting = self.requests.len();
+        let drawn = draw(&mut self.requests);
+        let more = drawn.is_ok() && self.requests.len() - waiting == BATCH;
+        self.ready = self.requests.len() - if more { AHEAD } else { 0 };
+        (more, drawn)
+    }
+}
+
 /// The stack at work.
 struct Server<'a> {
     device: &'a mut dyn Device,
@@ -87,6 +119,15 @@ impl<'a> Server<'a> {
             phase: "run",
             served: 0,
         }
+    }
+
+    /// The request at `at` is next: the device learns of one behind it.
+    #[inline]
+    fn announce(&mut self, queue: &Queue, at: usize) -> Request {
+        if let Some(later) = queue.requests.get(at + AHEAD) {
+            self.device.expect(Lba(later.offset >> self.sector_shift));
+        }
+        queue.requests[at]
     }
 
     #[inline]
@@ -200,12 +241,21 @@ impl<'a> Server<'a> {
         let mut pattern = Pattern::new(&spec).map_err(RunError::Precondition)?;
         let total = pattern.remaining();
         (self.served, self.phase) = (0, "precondition");
-        while let Some(request) = pattern.draw() {
-            if let Err(error) = self.serve(&request) {
-                self.survive(&request, error)?;
-                return Err(self.stopped(&request, error));
+        let mut queue = Queue::new();
+        let mut more = true;
+        while more {
+            (more, _) = queue.refill(|into| {
+                into.extend(std::iter::from_fn(|| pattern.draw()).take(BATCH));
+                Ok::<_, Infallible>(())
+            });
+            for at in 0..queue.ready {
+                let request = self.announce(&queue, at);
+                if let Err(error) = self.serve(&request) {
+                    self.survive(&request, error)?;
+                    return Err(self.stopped(&request, error));
+                }
+                self.count_served(total, watch);
             }
-            self.count_served(total, watch);
         }
         Ok(())
     }
@@ -234,14 +284,12 @@ impl<'a> Server<'a> {
         let mut steady = (options.measure_from == MeasureFrom::Steady)
             .then(|| Steady::new(self.device.geometry().bytes()));
         let mut round_at = steady.as_ref().map_or(u64::MAX, Steady::round_at);
-        let mut batch = Vec::with_capacity(BATCH);
+        let mut queue = Queue::new();
+        let mut drawn_before = 0;
         loop {
-            batch.clear();
-            let drawn = feed.draw(&mut batch);
-            for (at, request) in batch.iter().enumerate() {
-                if let Some(next) = batch.get(at + AHEAD) {
-                    self.device.expect(Lba(next.offset >> self.sector_shift));
-                }
+            let (more, drawn) = queue.refill(|into| feed.draw(into));
+            for at in 0..queue.ready {
+                let request = &self.announce(&queue, at);
                 let (start, from) = slots.issue(request.at);
                 if meter.is_due(from) {
                     meter.roll(from, self.device.tally());
@@ -270,10 +318,11 @@ impl<'a> Server<'a> {
                 }
             }
             drawn.map_err(|error| RunError::workload(feed, error))?;
-            if batch.len() < BATCH {
+            if !more {
                 break;
             }
-            if self.served.is_multiple_of(WATCH_EVERY) {
+            drawn_before += BATCH as u64;
+            if drawn_before.is_multiple_of(WATCH_EVERY) {
                 watch(Progress {
                     phase: self.phase,
                     share: feed.share_done(),

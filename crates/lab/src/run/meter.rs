@@ -32,6 +32,9 @@ pub struct Meter {
 struct Row {
     count: u64,
     bytes: u64,
+    /// The last latency, and how many requests in a row had it: these are not in what follows.
+    latency: u64,
+    in_a_row: u64,
     total_ns: u128,
     max_ns: u64,
     histogram: Histogram<u64>,
@@ -43,6 +46,8 @@ impl Meter {
             rows: std::array::from_fn(|_| Row {
                 count: 0,
                 bytes: 0,
+                latency: 0,
+                in_a_row: 0,
                 total_ns: 0,
                 max_ns: 0,
                 histogram: histogram(DIGITS),
@@ -75,9 +80,11 @@ impl Meter {
         let latency = end.saturating_sub(from);
         row.count += 1;
         row.bytes = row.bytes.saturating_add(request.length);
-        row.total_ns += u128::from(latency);
-        row.max_ns = row.max_ns.max(latency);
-        row.histogram.saturating_record(latency);
+        if latency != row.latency {
+            row.settle();
+            row.latency = latency;
+        }
+        row.in_a_row += 1;
         self.last = self.last.max(end);
         self.series.add(request.op, request.length);
     }
@@ -112,9 +119,10 @@ impl Meter {
     }
 
     /// The host's side of the result, and the series.
-    pub fn finish(self, after: &Snapshot, page: u32) -> (Host, Vec<Point>) {
+    pub fn finish(mut self, after: &Snapshot, page: u32) -> (Host, Vec<Point>) {
         let series = self.series.finish(self.last, after.programs(), page);
-        let rows = self.rows.iter().zip(NAMES).filter(|(row, _)| row.count > 0);
+        let rows = self.rows.iter_mut().zip(NAMES);
+        let rows = rows.filter(|(row, _)| row.count > 0);
         let operations = rows.map(|(row, name)| row.result(name)).collect();
         (
             Host {
@@ -128,7 +136,16 @@ impl Meter {
 }
 
 impl Row {
-    fn result(&self, name: &str) -> HostRow {
+    /// Records the requests in a row that had one latency.
+    fn settle(&mut self) {
+        let count = std::mem::take(&mut self.in_a_row);
+        self.total_ns += u128::from(self.latency) * u128::from(count);
+        self.max_ns = self.max_ns.max(self.latency);
+        self.histogram.saturating_record_n(self.latency, count);
+    }
+
+    fn result(&mut self, name: &str) -> HostRow {
+        self.settle();
         // A percentile is the upper end of its bucket, which may lie beyond the largest value seen.
         let at = |quantile: f64| self.histogram.value_at_quantile(quantile).min(self.max_ns);
         let latency = Latency {

@@ -279,8 +279,7 @@ impl Chip {
     /// The page takes its new state; a failed program leaves it undefined.
     #[inline]
     fn finish_program(&mut self, page: Page, block: Block, index: u32) -> Result<bool, MtdError> {
-        let first = self.cells.blocks[block.0 as usize].next == 0;
-        self.cells.program(block, index, page, self.clock.now());
+        let first = self.cells.program(block, index, page, self.clock.now());
         if self.faults.fails
             && self
                 .faults
@@ -367,6 +366,8 @@ impl Chip {
 
 /// The whole way: rules, faults, log.
 impl Chip {
+    // Apart from the fast path, which then keeps what it needs in registers.
+    #[inline(never)]
     fn program_any(&mut self, page: Page, data: &[u8], oob: &[u8]) -> Result<(), MtdError> {
         self.rail.step()?;
         let (block, index) = self.locate(page)?;

@@ -50,13 +50,16 @@ impl Chip {
         {
             return false;
         }
+        self.oob.prefetch(first.from);
         let mut mask = 0u64;
-        for (i, m) in moves.iter().enumerate() {
+        let mut is_run = true;
+        for (to, m) in (first.to.0..).zip(moves) {
             let offset = m.from.0.wrapping_sub(first.from.0);
-            if offset >= 64 || m.to.0 != first.to.0 + i as u32 {
-                return false;
-            }
-            mask |= 1 << offset;
+            is_run &= (offset < 64) & (m.to.0 == to);
+            mask |= 1u64.wrapping_shl(offset);
+        }
+        if !is_run {
+            return false;
         }
         if source_index + mask.ilog2() >= pages
             || source == target
@@ -106,8 +109,7 @@ impl Chip {
         common: u64,
         now: Nanos,
     ) {
-        let first = self.cells.blocks[block.0 as usize].next == 0;
-        self.cells.program(block, index, page, now);
+        let first = self.cells.program(block, index, page, now);
         if !self.oob.program_short(block, page, prefix, common, first) {
             let mut oob = [0; SHORT];
             oob[..8].copy_from_slice(&prefix.to_le_bytes());

@@ -3,8 +3,21 @@
 use super::Fault;
 use nandlab_sim::Nanos;
 
-/// Decimal digits that cannot overflow 64 bits, whatever they are.
-const SAFE_DIGITS: usize = 19;
+/// Bytes of a word.
+const WORD: usize = 8;
+const POWERS_OF_TEN: [u64; WORD + 1] = [
+    1,
+    10,
+    100,
+    1_000,
+    10_000,
+    100_000,
+    1_000_000,
+    10_000_000,
+    100_000_000,
+];
+/// A byte in each place of a word.
+const EACH: u64 = u64::MAX / 255;
 const NUMBER: &str = "a decimal number below 2^64";
 
 /// A place in a line. Methods that fail leave it unspecified.
@@ -59,21 +72,34 @@ impl<'a> Cursor<'a> {
     pub(super) fn digits(&mut self, field: &'static str) -> Result<u64, Fault> {
         let start = self.at;
         let mut value = 0u64;
-        while let Some(digit) = self.digit() {
-            value = if self.at - start < SAFE_DIGITS {
-                value * 10 + digit
-            } else {
-                let fits = value.checked_mul(10).and_then(|v| v.checked_add(digit));
-                fits.ok_or(Fault {
-                    at: start,
-                    field,
-                    expected: NUMBER,
-                })?
-            };
-            self.at += 1;
+        loop {
+            let (part, count) = leading_digits(self.next_word());
+            let shifted = value.checked_mul(POWERS_OF_TEN[count]);
+            value = shifted.and_then(|v| v.checked_add(part)).ok_or(Fault {
+                at: start,
+                field,
+                expected: NUMBER,
+            })?;
+            self.at += count;
+            if count < WORD {
+                break;
+            }
         }
         self.expect(self.at > start, start, field, NUMBER)?;
         Ok(value)
+    }
+
+    /// The next eight bytes, the first one lowest; zeros behind the end of the line.
+    #[inline]
+    fn next_word(&self) -> u64 {
+        let rest = self.line.get(self.at..).unwrap_or_default();
+        match rest.first_chunk::<WORD>() {
+            Some(bytes) => u64::from_le_bytes(*bytes),
+            None => rest
+                .iter()
+                .rev()
+                .fold(0, |word, &b| word << 8 | u64::from(b)),
+        }
     }
 
     #[inline]
@@ -201,6 +227,22 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// The number that the first bytes of a word make as digits, and how many digits there are.
+#[inline]
+fn leading_digits(word: u64) -> (u64, usize) {
+    let digits = word ^ (EACH * u64::from(b'0'));
+    // The lowest byte above 9 gets its upper bit set; a carry reaches later bytes only.
+    let others = (digits | digits.wrapping_add(EACH * 0x76)) & EACH << 7;
+    let count = others.trailing_zeros() / 8;
+    // Zeros before the digits, so that there are eight.
+    let digits = digits.checked_shl(64 - 8 * count).unwrap_or(0);
+    // Neighbours become numbers of two digits, of four, of eight.
+    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
+    let even = (pairs & 0xff_0000_00ff).wrapping_mul(100 + (1_000_000 << 32));
+    let odd = (pairs >> 16 & 0xff_0000_00ff).wrapping_mul(1 + (10_000 << 32));
+    (even.wrapping_add(odd) >> 32, count as usize)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,6 +261,22 @@ mod tests {
         assert_eq!(number("18446744073709551616"), None);
         assert_eq!(number("99999999999999999999"), None);
         assert_eq!(number("000000000000000000000000042 "), Some(42));
+    }
+
+    #[test]
+    fn digits_end_at_any_other_byte_wherever_it_stands() {
+        for length in 0..=20 {
+            let digits = &"12345678901234567890"[..length];
+            for byte in 0..=255u8 {
+                let line = [digits.as_bytes(), &[byte], b"77777777"].concat();
+                let mut cursor = Cursor::new(&line);
+                let found = cursor.digits("n").ok();
+                if byte.is_ascii_digit() {
+                    continue;
+                }
+                assert_eq!((found, cursor.at), (digits.parse().ok(), length), "{byte}");
+            }
+        }
     }
 
     #[test]
