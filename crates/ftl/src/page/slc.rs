@@ -150,8 +150,20 @@ impl<M: Mtd> PageFtl<M> {
         }
         match self.options.slc_overflow {
             SlcOverflow::Direct => Ok(false),
-            SlcOverflow::Fold => self.fold(u32::MAX),
+            SlcOverflow::Fold => self.fold_whole(),
         }
+    }
+
+    /// Folds a whole block, a few pages to each lane in turn, so that all dies work. Gives whether
+    /// there was one.
+    fn fold_whole(&mut self) -> Result<bool, BlockError> {
+        let together = self.planes_together();
+        while self.fold(together)? {
+            if self.slc.as_ref().is_none_or(|slc| slc.folding.is_none()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Folds while the host has nothing to do: a page to each lane, so that all dies work. Gives

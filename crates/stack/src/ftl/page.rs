@@ -44,10 +44,7 @@ fn options(input: &mut SchemeInput<'_>) -> Result<PageOptions, DescriptionError>
     ];
     let share = "spare space over logical space, above 0 and up to 100";
     let fewer = format!("fewer than the chip's {blocks} blocks");
-    let (slc_cache_blocks, slc_overflow) = slc_cache(section, &input.chip.spec)?;
-    Ok(PageOptions {
-        slc_cache_blocks,
-        slc_overflow,
+    let options = PageOptions {
         over_provisioning: section.checked(
             "over-provisioning",
             default.over_provisioning,
@@ -76,6 +73,12 @@ fn options(input: &mut SchemeInput<'_>) -> Result<PageOptions, DescriptionError>
         scrub_bits: section.or("scrub-bits", default.scrub_bits)?,
         remap_records: section.choice("remap-records", &records, default.remap_records)?,
         ..default
+    };
+    let (slc_cache_blocks, slc_overflow) = slc_cache(section, &input.chip.spec)?;
+    Ok(PageOptions {
+        slc_cache_blocks,
+        slc_overflow,
+        ..options
     })
 }
 
