@@ -167,7 +167,7 @@ impl Log {
         let (kind, page) = match op.kind {
             LoggedKind::Program { page, .. } => ("program", page.0),
             LoggedKind::Copy { to, .. } => ("copy", to.0),
-            LoggedKind::Erase(block) => ("erase", first(block)),
+            LoggedKind::Erase(block) | LoggedKind::EraseSlc(block) => ("erase", first(block)),
             LoggedKind::MarkBad(block) => ("mark bad", first(block)),
             LoggedKind::Line { line, .. } => ("line", line),
         };

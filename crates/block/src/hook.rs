@@ -101,6 +101,10 @@ impl<D: BlockDevice, H: Hook> BlockDevice for Hooked<D, H> {
         self.inner.geometry()
     }
 
+    fn idle(&mut self) -> Result<bool, BlockError> {
+        self.inner.idle()
+    }
+
     fn stream(&mut self, stream: u8) {
         self.inner.stream(stream);
     }

@@ -336,6 +336,13 @@ pub trait BlockDevice {
         let _ = stream;
     }
 
+    /// The host has nothing to do: a device with work of its own may do a step of it, so short that
+    /// a request may wait for it. Gives whether there was any; the caller waits for the step's end
+    /// before it asks for another.
+    fn idle(&mut self) -> Result<bool, BlockError> {
+        Ok(false)
+    }
+
     /// Reads whole sectors. Sectors never written, or discarded, read as zeros.
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError>;
 
@@ -367,6 +374,9 @@ macro_rules! forward {
             }
             fn stream(&mut self, stream: u8) {
                 (**self).stream(stream);
+            }
+            fn idle(&mut self) -> Result<bool, BlockError> {
+                (**self).idle()
             }
             fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
                 (**self).read(lba, buf)

@@ -61,6 +61,10 @@ impl<D: BlockDevice> BlockDevice for Partition<D> {
         &self.geometry
     }
 
+    fn idle(&mut self) -> Result<bool, BlockError> {
+        self.inner.idle()
+    }
+
     fn stream(&mut self, stream: u8) {
         self.inner.stream(stream);
     }

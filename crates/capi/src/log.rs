@@ -99,7 +99,7 @@ fn described(op: &LoggedOp, pages_per_block: u32) -> Operation {
     let place = match op.kind {
         LoggedKind::Program { page, .. } => (NANDLAB_PROGRAM, page.0, page.0),
         LoggedKind::Copy { from, to, .. } => (NANDLAB_COPY, to.0, from.0),
-        LoggedKind::Erase(block) => {
+        LoggedKind::Erase(block) | LoggedKind::EraseSlc(block) => {
             let page = block.0 * pages_per_block;
             (NANDLAB_ERASE, page, page)
         }

@@ -98,6 +98,7 @@ fn operation(op: &LoggedOp, geometry: &Geometry) -> String {
         LoggedKind::Program { page, .. } => format!("program {}", place(page)),
         LoggedKind::Copy { from, to, .. } => format!("copy {} to {}", place(from), place(to)),
         LoggedKind::Erase(block) => format!("erase block {}", block.0),
+        LoggedKind::EraseSlc(block) => format!("erase block {} into SLC mode", block.0),
         LoggedKind::MarkBad(block) => format!("mark block {} bad", block.0),
         LoggedKind::Line { line, .. } => format!("write line {line} of the memory"),
     }

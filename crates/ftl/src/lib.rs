@@ -45,7 +45,7 @@ pub mod write_cache;
 pub use fault::Health;
 pub use mapped::{Mapped, PageMap};
 pub use tallied::Tallied;
-pub use tally::{Cause, CauseCounts, MapCache, Merges, Tally};
+pub use tally::{Cause, CauseCounts, MapCache, Merges, SlcCacheCounts, Tally};
 pub use victim::Victim;
 
 use alloc::boxed::Box;
@@ -161,6 +161,9 @@ pub enum AttachError {
          of at least two"
     )]
     MapCache(u64, u32),
+    /// An SLC cache needs multi-level cells that can hold one bit.
+    #[error("an SLC cache needs flash with an SLC mode; expected a chip of multi-level cells")]
+    NoSlcMode,
     /// The medium was formatted with other parameters, or by a newer version.
     #[error("{what} is {found} on the medium, expected {expected}")]
     Mismatch {

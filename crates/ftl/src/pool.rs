@@ -24,6 +24,11 @@ impl Pool {
         self.0.pop_back().map(|(_, block)| block)
     }
 
+    /// Free blocks.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// The largest erase count.
     pub fn most(&self) -> Option<u32> {
         self.0.back().map(|&(erases, _)| erases)

@@ -181,6 +181,16 @@ impl Batch {
         self.tails.push(tail);
     }
 
+    /// The same for pages that the planes of a die may program together.
+    pub fn copy_joined(&mut self, mtd: &mut impl Mtd) -> (usize, Result<(), MtdError>) {
+        self.names.resize(self.moves.len(), [0; ID]);
+        mtd.copy_joined(
+            &self.moves,
+            self.names.as_flattened_mut(),
+            self.tails.as_flattened(),
+        )
+    }
+
     /// Copies until a page fails; gives the number of pages done, and the failure.
     pub fn copy(&mut self, mtd: &mut impl Mtd) -> (usize, Result<(), MtdError>) {
         self.names.resize(self.moves.len(), [0; ID]);

@@ -74,6 +74,15 @@ impl<M: Mtd> Mtd for Tallied<M> {
         self.medium.erase(block)
     }
 
+    fn slc_pages(&self) -> Option<u32> {
+        self.medium.slc_pages()
+    }
+
+    fn erase_slc(&mut self, block: Block) -> Result<(), MtdError> {
+        self.tally.of(self.cause).erases += 1;
+        self.medium.erase_slc(block)
+    }
+
     fn is_bad(&mut self, block: Block) -> Result<bool, MtdError> {
         self.medium.is_bad(block)
     }

@@ -15,7 +15,8 @@ pub enum Cause {
     PartialMerge,
     /// Merges into a fresh data block.
     FullMerge,
-    /// Folds of a chain of replacement units into one, their erases included.
+    /// Folds of a chain of replacement units into one, or of a block of an SLC cache into
+    /// multi-level blocks; the erases of units and of the cache's blocks included.
     Fold,
     /// The map on flash, links of unit chains included.
     Mapping,
@@ -101,6 +102,15 @@ pub struct MapCache {
     pub write_backs: u64,
 }
 
+/// Where the pages of the host went, in a layer with an SLC cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlcCacheCounts {
+    /// To the cache.
+    pub buffered: u64,
+    /// To multi-level blocks, past a cache that was full.
+    pub direct: u64,
+}
+
 /// Flash operations by cause, and the host pages they served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -111,6 +121,8 @@ pub struct Tally {
     pub merges: Merges,
     /// Look-ups in the map; none in layers whose whole map is in memory.
     pub map_cache: MapCache,
+    /// Pages that the host wrote; none in layers without an SLC cache.
+    pub slc_cache: SlcCacheCounts,
 }
 
 impl Tally {

@@ -94,6 +94,18 @@ impl Buckets {
     }
 }
 
+impl Buckets {
+    /// Blocks with their numbers of valid pages, the emptiest first.
+    pub fn ascending(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        (self.lowest..self.heads.len()).flat_map(move |valid| {
+            let some = |block: u32| (block != NIL).then_some(block);
+            let next = move |&block: &u32| some(self.links[block as usize].next);
+            core::iter::successors(some(self.heads[valid]), next)
+                .map(move |block| (block, valid as u32))
+        })
+    }
+}
+
 /// Kawaguchi's score; `valid` below `pages`.
 pub(crate) fn cost_benefit(valid: u32, pages: u32, age: u64) -> f64 {
     let used = f64::from(valid) / f64::from(pages);
@@ -129,6 +141,10 @@ mod tests {
             let found = buckets.emptiest();
             assert_eq!(found.map(|f| f.1), least, "step {step}");
             assert!(found.is_none_or(|(b, v)| valid[b as usize] == Some(v)));
+            let ascending: Vec<(u32, u32)> = buckets.ascending().collect();
+            assert!(ascending.is_sorted_by_key(|&(_, v)| v));
+            assert!(ascending.iter().all(|&(b, v)| valid[b as usize] == Some(v)));
+            assert_eq!(ascending.len(), valid.iter().flatten().count());
         }
     }
 }

@@ -106,6 +106,9 @@ pub struct Flash {
     /// Pages through the write cache. `None` without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_cache: Option<WriteCache>,
+    /// Where the pages of the host went. `None` without an SLC cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slc_cache: Option<SlcCache>,
     /// Page programs per page of host data written; none if nothing was written.
     pub write_amplification: Option<f64>,
     /// The same without mapping metadata: what the closed forms for garbage collection speak of.
@@ -197,6 +200,19 @@ pub struct WriteCache {
     pub flushes: u64,
     /// Flushes of the layer below.
     pub flushes_below: u64,
+}
+
+/// Where the pages of the host went, with an SLC cache in the layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlcCache {
+    /// Pages that went to the cache.
+    pub buffered: u64,
+    /// Pages that went past a full cache.
+    pub direct: u64,
+    /// Pages that were folded out of the cache.
+    pub folded: u64,
+    /// Erases of the cache's blocks, which [`Flash::wear`] counts like all others.
+    pub erases: u64,
 }
 
 /// A spread of erase counts.

@@ -175,6 +175,7 @@ impl Rows<'_> {
         self.row("folds: in place / elsewhere", |o| list(&folds(o)));
         self.map_cache();
         self.write_cache();
+        self.slc_cache();
         let busy = |run: &RunResult| {
             run.flash.die_busy.iter().sum::<f64>() / run.flash.die_busy.len().max(1) as f64
         };
@@ -233,6 +234,19 @@ impl Rows<'_> {
                 let counts = [cache.flushes, cache.flushes_below];
                 counts.map(|n| plain_spaces(grouped(n))).join(" / ")
             })
+        });
+    }
+
+    fn slc_cache(&mut self) {
+        let cache = |o: &Outcome| o.result.flash.slc_cache;
+        self.row("SLC cache: pages in / past it / folded", |o| {
+            cache(o).map(|cache| {
+                let counts = [cache.buffered, cache.direct, cache.folded];
+                counts.map(|n| plain_spaces(grouped(n))).join(" / ")
+            })
+        });
+        self.row("erases into SLC mode", |o| {
+            cache(o).map(|cache| plain_spaces(grouped(cache.erases)))
         });
     }
 

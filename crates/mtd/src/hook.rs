@@ -126,6 +126,15 @@ impl<M: Mtd, H: Hook> Mtd for Hooked<M, H> {
             .map(drop)
     }
 
+    fn slc_pages(&self) -> Option<u32> {
+        self.inner.slc_pages()
+    }
+
+    fn erase_slc(&mut self, block: Block) -> Result<(), MtdError> {
+        self.around(Request::Erase(block), |inner| plain(inner.erase_slc(block)))
+            .map(drop)
+    }
+
     fn is_bad(&mut self, block: Block) -> Result<bool, MtdError> {
         let mut bad = self.hook.is_bad(block);
         self.around(Request::IsBad(block), |inner| {

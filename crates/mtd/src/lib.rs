@@ -208,8 +208,32 @@ pub trait Mtd {
         (moves.len(), Ok(()))
     }
 
+    /// Copies as [`copy_many`](Mtd::copy_many) does. Flash with several planes may read neighbouring
+    /// moves first and program them together, where their targets have one page index on different
+    /// planes of one die.
+    fn copy_joined(
+        &mut self,
+        moves: &[Move],
+        heads: &mut [u8],
+        tails: &[u8],
+    ) -> (usize, Result<(), MtdError>) {
+        self.copy_many(moves, heads, tails)
+    }
+
     /// Erases one block, so that its pages read 0xFF.
     fn erase(&mut self, block: Block) -> Result<(), MtdError>;
+
+    /// Pages of a block in SLC mode, one bit a cell: the first so many of its pages. `None` if the
+    /// flash has no such mode.
+    fn slc_pages(&self) -> Option<u32> {
+        None
+    }
+
+    /// Erases one block into SLC mode, which lasts until its next erase.
+    fn erase_slc(&mut self, block: Block) -> Result<(), MtdError> {
+        let first = Page(block.0.saturating_mul(self.geometry().pages_per_block));
+        Err(MtdError::Illegal(first, "this flash has no SLC mode"))
+    }
 
     /// Whether a block is marked bad, by the factory or since.
     fn is_bad(&mut self, block: Block) -> Result<bool, MtdError>;
@@ -257,8 +281,22 @@ macro_rules! forward {
             ) -> (usize, Result<(), MtdError>) {
                 (**self).copy_many(moves, heads, tails)
             }
+            fn copy_joined(
+                &mut self,
+                moves: &[Move],
+                heads: &mut [u8],
+                tails: &[u8],
+            ) -> (usize, Result<(), MtdError>) {
+                (**self).copy_joined(moves, heads, tails)
+            }
             fn erase(&mut self, block: Block) -> Result<(), MtdError> {
                 (**self).erase(block)
+            }
+            fn slc_pages(&self) -> Option<u32> {
+                (**self).slc_pages()
+            }
+            fn erase_slc(&mut self, block: Block) -> Result<(), MtdError> {
+                (**self).erase_slc(block)
             }
             fn is_bad(&mut self, block: Block) -> Result<bool, MtdError> {
                 (**self).is_bad(block)

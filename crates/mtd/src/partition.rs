@@ -122,6 +122,16 @@ impl<M: Mtd> Mtd for Partition<M> {
             .map_err(|e| self.shift_back(e))
     }
 
+    fn slc_pages(&self) -> Option<u32> {
+        self.inner.slc_pages()
+    }
+
+    fn erase_slc(&mut self, block: Block) -> Result<(), MtdError> {
+        self.inner
+            .erase_slc(self.block(block)?)
+            .map_err(|e| self.shift_back(e))
+    }
+
     fn is_bad(&mut self, block: Block) -> Result<bool, MtdError> {
         self.inner
             .is_bad(self.block(block)?)

@@ -26,7 +26,8 @@ pub enum Request {
         /// The page that is programmed.
         to: Page,
     },
-    /// A call of [`Mtd::erase`](crate::Mtd::erase).
+    /// A call of [`Mtd::erase`](crate::Mtd::erase), or of
+    /// [`Mtd::erase_slc`](crate::Mtd::erase_slc).
     Erase(Block),
     /// A call of [`Mtd::is_bad`](crate::Mtd::is_bad).
     IsBad(Block),

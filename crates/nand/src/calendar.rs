@@ -4,6 +4,9 @@
 //! channels; the transfers of a copy, which nobody waits for, take what the foreground leaves and
 //! are counted in the time of their dies only.
 
+mod joined;
+mod modes;
+
 use crate::{Superblock, Timing};
 use alloc::{vec, vec::Vec};
 use nandlab_mtd::{Block, Geometry};
@@ -57,6 +60,10 @@ pub(crate) struct Calendar {
     floor: Nanos,
     page_transfer: Nanos,
     timing: Timing,
+    /// Of a chip with an SLC mode.
+    modes: Option<modes::Modes>,
+    /// Set in the page index of a program or an erase in SLC mode: it joins none in the other.
+    mode_bit: u32,
 }
 
 impl Calendar {
@@ -76,6 +83,8 @@ impl Calendar {
             floor: 0,
             page_transfer: transfer(timing, geometry.page + timing.oob_bus_bytes),
             timing: timing.clone(),
+            modes: None,
+            mode_bit: 0,
         }
     }
 
@@ -98,7 +107,7 @@ impl Calendar {
 
     /// Die and plane of a page, and its index in the plane's block.
     #[inline]
-    fn position(&self, block: Block, index: u32) -> (usize, u32, u32) {
+    pub fn position(&self, block: Block, index: u32) -> (usize, u32, u32) {
         if let Some(lanes) = self.lanes {
             let (row, lane) = lanes.split(index);
             return ((lane / self.planes) as usize, lane % self.planes, row);
@@ -168,6 +177,7 @@ impl Calendar {
         now: Nanos,
     ) -> (Nanos, Window) {
         let (die, plane, index) = self.position(block, index);
+        let index = index | self.mode_bit;
         let channel = self.channel(die);
         let (array, bus) = match oob_bytes {
             None => (self.timing.program_ns, self.page_transfer),
@@ -241,9 +251,10 @@ impl Calendar {
         (floor, together): (Nanos, bool),
         now: Nanos,
     ) -> Window {
+        let index = self.mode_bit;
         let joins = self.timing.multi_plane
             && (floor <= now || together)
-            && self.dies[die].group.admits(true, 0, plane, now);
+            && self.dies[die].group.admits(true, index, plane, now);
         let d = &mut self.dies[die];
         if joins {
             d.group.planes |= 1 << plane;
@@ -256,7 +267,7 @@ impl Calendar {
         let end = start + self.timing.erase_ns;
         d.group = Group {
             erase: true,
-            index: 0,
+            index,
             planes: 1 << plane,
             array_start: start,
         };

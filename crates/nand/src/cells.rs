@@ -10,6 +10,10 @@ use nandlab_sim::Nanos;
 pub struct BlockCells {
     /// Erases since the factory.
     pub erases: u32,
+    /// Those of them into SLC mode.
+    pub slc_erases: u32,
+    /// The block was erased into SLC mode.
+    pub slc: bool,
     /// Page reads since the last erase.
     pub reads: u32,
     /// The lowest page that may be programmed next in ascending order.
@@ -175,8 +179,8 @@ impl Cells {
         self.odd.insert(page.0, odd);
     }
 
-    /// After a whole erase.
-    pub fn erase(&mut self, block: Block) {
+    /// After a whole erase, into SLC mode or not.
+    pub fn erase(&mut self, block: Block, slc: bool) {
         let start = block.0 * self.pages_per_block;
         self.programmed.remove_run(start, self.pages_per_block);
         if !self.partial.is_empty() {
@@ -195,6 +199,8 @@ impl Cells {
         let cells = &mut self.blocks[block.0 as usize];
         *cells = BlockCells {
             erases: cells.erases + 1,
+            slc_erases: cells.slc_erases + u32::from(slc),
+            slc,
             ..BlockCells::default()
         };
     }

@@ -20,6 +20,8 @@ pub(crate) struct Faults {
     /// Any failure possible at all; the hot path asks nothing else of a perfect chip.
     pub fails: bool,
     pub flips: bool,
+    /// Erases into SLC mode that a block is rated for.
+    pub slc_rated: u32,
     codewords: u32,
     codeword_bits: f64,
     strength: u16,
@@ -35,6 +37,7 @@ impl Faults {
             flips: positive(model.bit_errors)
                 || model.bit_errors_per_read > 0.0
                 || model.bit_errors_per_day > 0.0,
+            slc_rated: 0,
             codewords: page.div_ceil(codeword),
             codeword_bits: f64::from(codeword.min(page)) * 8.0,
             strength,
@@ -43,11 +46,12 @@ impl Faults {
     }
 
     fn wear(&self, cells: &BlockCells) -> f64 {
-        if self.model.rated_erases == 0 {
-            0.0
-        } else {
-            f64::from(cells.erases) / f64::from(self.model.rated_erases)
-        }
+        let share = |erases: u32, rated: u32| match rated {
+            0 => 0.0,
+            _ => f64::from(erases) / f64::from(rated),
+        };
+        share(cells.erases - cells.slc_erases, self.model.rated_erases)
+            + share(cells.slc_erases, self.slc_rated)
     }
 
     fn at_wear(&self, [fresh, worn]: [f64; 2], cells: &BlockCells) -> f64 {

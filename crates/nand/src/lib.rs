@@ -53,5 +53,5 @@ pub use contents::PageStore;
 pub use log::{CrashStates, DistinctStates, Fate, LoggedKind, LoggedOp};
 pub use sparse::SparseStore;
 pub use spec::{
-    ChipSpec, Contents, Ecc, PageOrder, Reliability, Rules, SpecError, Superblock, Timing,
+    ChipSpec, Contents, Ecc, PageOrder, Reliability, Rules, SlcMode, SpecError, Superblock, Timing,
 };

@@ -4,7 +4,7 @@
 use crate::Chip;
 use crate::calendar::Window;
 use crate::cells::Odd;
-use alloc::{boxed::Box, collections::BTreeSet, vec::Vec};
+use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 use nandlab_mtd::{Block, Geometry, Mtd, MtdError, Page};
 use nandlab_sim::{Nanos, mix};
 
@@ -17,6 +17,15 @@ pub struct LoggedOp {
     pub start: Nanos,
     /// When it was on the medium.
     pub end: Nanos,
+}
+
+impl LoggedOp {
+    /// Whether both are copies in one program of several planes, if they are on one die.
+    fn is_joined(&self, other: &Self) -> bool {
+        let is_copy = |op: &Self| matches!(op.kind, LoggedKind::Copy { .. });
+        let window = |op: &Self| (op.start, op.end);
+        is_copy(self) && is_copy(other) && window(self) == window(other)
+    }
 }
 
 /// What an operation does to the medium.
@@ -44,6 +53,8 @@ pub enum LoggedKind {
     },
     /// The erase of a block.
     Erase(Block),
+    /// The erase of a block into SLC mode.
+    EraseSlc(Block),
     /// The mark of a bad block.
     MarkBad(Block),
     /// A line of the memory beside the chip.
@@ -144,6 +155,7 @@ impl Chip {
                     copied.map(|_| ())
                 }
                 LoggedKind::Erase(block) => self.erase(*block),
+                LoggedKind::EraseSlc(block) => self.erase_slc(*block),
                 LoggedKind::MarkBad(block) => self.mark_bad(*block),
                 LoggedKind::Line { line, data } => {
                     self.beside.replay(*line, data);
@@ -154,7 +166,7 @@ impl Chip {
                 LoggedKind::Program { page, .. } | LoggedKind::Copy { to: page, .. } => {
                     self.tear_program(op, *page, word)
                 }
-                LoggedKind::Erase(block) => {
+                LoggedKind::Erase(block) | LoggedKind::EraseSlc(block) => {
                     self.tear_erase(*block, word);
                     Ok(())
                 }
@@ -206,7 +218,8 @@ impl Chip {
 ///
 /// At time `t` an operation that ended by then is on the medium, and one that began later is not.
 /// Of those under way on each die the oldest has any [`Fate`], and the younger ones have not begun
-/// unless it is done.
+/// unless it is done. Copies that share a program have a fate each: the cut tears every plane in its
+/// own way.
 #[derive(Debug)]
 struct Timeline<'a> {
     by_start: Vec<(usize, &'a LoggedOp)>,
@@ -251,17 +264,18 @@ impl<'a> Timeline<'a> {
         geometry: &Geometry,
         word: u64,
     ) -> impl Iterator<Item = (usize, &'a LoggedOp, Fate)> {
-        let mut held = BTreeSet::new();
+        let mut held: BTreeMap<u32, &LoggedOp> = BTreeMap::new();
         (0..).zip(&self.under_way).map(move |(i, &(place, op))| {
             let die = op.kind.die(geometry);
+            let waits = held.get(&die).is_some_and(|holds| !holds.is_joined(op));
             let fate = match mix(word, i) % 3 {
-                _ if held.contains(&die) => Fate::NotStarted,
+                _ if waits => Fate::NotStarted,
                 0 => Fate::NotStarted,
                 1 => Fate::Torn(mix(word, !i)),
                 _ => Fate::Done,
             };
             if fate != Fate::Done {
-                held.insert(die);
+                held.entry(die).or_insert(op);
             }
             (place, op, fate)
         })
@@ -386,7 +400,7 @@ impl LoggedKind {
     fn die(&self, g: &Geometry) -> u32 {
         match self {
             Self::Program { page, .. } | Self::Copy { to: page, .. } => g.die_of(g.block_of(*page)),
-            Self::Erase(block) | Self::MarkBad(block) => g.die_of(*block),
+            Self::Erase(block) | Self::EraseSlc(block) | Self::MarkBad(block) => g.die_of(*block),
             Self::Line { .. } => u32::MAX,
         }
     }

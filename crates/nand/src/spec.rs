@@ -20,6 +20,28 @@ pub struct ChipSpec {
     pub seed: u64,
     /// What lies behind an erase block, where that is more than a block of one plane.
     pub superblock: Option<Superblock>,
+    /// What its blocks are in SLC mode; none on a chip of single-level cells.
+    pub slc: Option<SlcMode>,
+}
+
+/// Multi-level cells that hold one bit each: a block that was erased into SLC mode has fewer pages,
+/// is quicker and lives longer.
+///
+/// Its pages are numbered from zero without gaps. Real chips leave out the row addresses of the
+/// other pages, and need the mode with each command; this one knows the mode of each block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlcMode {
+    /// Bits of a cell in its own mode: 2 MLC, 3 TLC, 4 QLC. A block in SLC mode has one page in so
+    /// many.
+    pub cell_bits: u32,
+    /// Array to page register, ns.
+    pub read_ns: Nanos,
+    /// Page register to array, ns.
+    pub program_ns: Nanos,
+    /// Erase into SLC mode, ns.
+    pub erase_ns: Nanos,
+    /// Erases into SLC mode that a block is rated for, if it sees no others.
+    pub rated_erases: u32,
 }
 
 /// Erase blocks at the same place of every plane of every die, as one: its pages lie on the planes
@@ -193,6 +215,12 @@ impl ChipSpec {
         }
     }
 
+    /// Pages of a block in SLC mode, on a chip that has the mode.
+    pub fn slc_pages(&self) -> Option<u32> {
+        let pages = self.geometry.pages_per_block / self.slc?.cell_bits;
+        (pages > 0).then_some(pages)
+    }
+
     /// Refuses descriptions that no chip can have.
     pub fn check(&self) -> Result<(), SpecError> {
         self.geometry.check()?;
@@ -223,6 +251,15 @@ impl ChipSpec {
                 field: "ecc codeword",
                 found: 0.0,
                 expected: "at least 1 byte",
+            });
+        }
+        if let Some(slc) = &self.slc
+            && !(2..=4).contains(&slc.cell_bits)
+        {
+            return Err(SpecError::Value {
+                field: "cell-bits",
+                found: slc.cell_bits.into(),
+                expected: "1 to 4",
             });
         }
         if self.rules.partial_programs == 0 {

@@ -36,6 +36,7 @@ pub fn spec(seed: u64, blocks: u32, reliability: Reliability) -> ChipSpec {
         reliability,
         contents: Contents::Kept,
         superblock: None,
+        slc: None,
         seed,
     }
 }

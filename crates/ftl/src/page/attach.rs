@@ -1,8 +1,9 @@
 //! Formatting a medium, and coming back from it.
 
 use super::demand::check_size;
-use super::format::{Header, LOST, MAX_PAGES, VERSION, decode_map, entries_per_page};
+use super::format::{Header, LOST, MAX_PAGES, SLC_VERSION, VERSION, decode_map, entries_per_page};
 use super::replay::read_records;
+use super::slc::check_mode;
 use super::survey::{Found, Reader, Survey, find_map_pages};
 use super::{PageFtl, PageOptions, SeededBug};
 use crate::tag::BASE_UNIT;
@@ -14,7 +15,7 @@ use nandlab_mtd::{Block, Issued, Mtd, MtdError, Page};
 fn find_header<M: Mtd>(
     reader: &mut Reader<'_, M>,
     maps: &[(u32, u64, Page)],
-) -> Result<(Header, u32), AttachError> {
+) -> Result<(Header, u32, u16), AttachError> {
     let g = reader.mtd.geometry().clone();
     let mut buffer = vec![0; g.page as usize];
     for &(index, _, page) in maps.iter().rev() {
@@ -24,11 +25,11 @@ fn find_header<M: Mtd>(
         let Some((version, _, entries)) = decode_map(&buffer, index) else {
             continue;
         };
-        if !(1..=VERSION).contains(&version) {
+        if !(1..=SLC_VERSION).contains(&version) {
             return Err(AttachError::Mismatch {
                 what: "format version",
                 found: version.into(),
-                expected: VERSION.into(),
+                expected: SLC_VERSION.into(),
             });
         }
         let Some(header) = Header::decode(entries) else {
@@ -49,7 +50,7 @@ fn find_header<M: Mtd>(
                 expected,
             });
         }
-        return Ok((header, index));
+        return Ok((header, index, version));
     }
     let lost = |page| {
         let fault = MtdError::Uncorrectable(page).fault(&g);
@@ -63,6 +64,7 @@ impl<M: Mtd> PageFtl<M> {
     pub fn format(mut mtd: M, options: PageOptions) -> Result<Self, AttachError> {
         let g = mtd.geometry().clone();
         check_size(&options, &g)?;
+        check_mode(&options, &mtd)?;
         let mut reader = Reader {
             mtd: &mut mtd,
             counts: CauseCounts::default(),
@@ -84,10 +86,13 @@ impl<M: Mtd> PageFtl<M> {
             }
         }
         mtd.sync()?;
-        let pages = good.len() as u64 * u64::from(g.pages_per_block);
+        let multi_level = (good.len() as u64).saturating_sub(options.slc_cache_blocks.into());
+        let pages = multi_level * u64::from(g.pages_per_block);
         let logical = ((pages as f64 / (1.0 + options.over_provisioning)) as u64)
             .min(u64::from(MAX_PAGES)) as u32;
         let mut ftl = Self::new(mtd, options, logical);
+        ftl.blocks.release_all(&good);
+        ftl.blocks.fill_buffer(ftl.options.slc_cache_blocks);
         if (good.len() as u32) < ftl.blocks_needed() || logical == 0 {
             return Err(AttachError::TooSmall(
                 good.len() as u32,
@@ -95,8 +100,10 @@ impl<M: Mtd> PageFtl<M> {
                 ftl.blocks_needed(),
             ));
         }
-        ftl.blocks.release_all(&good);
         ftl.sequence = BASE_UNIT;
+        if ftl.slc.is_some() {
+            ftl.mapping.version = SLC_VERSION;
+        }
         ftl.write_map(ftl.mapping.count)?;
         ftl.mtd.sync()?;
         Ok(ftl)
@@ -105,6 +112,7 @@ impl<M: Mtd> PageFtl<M> {
     /// Comes back from a medium that was formatted before, however it was left.
     pub fn attach(mut mtd: M, options: PageOptions) -> Result<Self, AttachError> {
         check_size(&options, mtd.geometry())?;
+        check_mode(&options, &mtd)?;
         let blocks = mtd.geometry().blocks;
         let mut reader = Reader {
             mtd: &mut mtd,
@@ -118,7 +126,7 @@ impl<M: Mtd> PageFtl<M> {
             }
         }
         let pages = find_map_pages(&mut reader, &surveys)?;
-        let (header, header_index) = find_header(&mut reader, &pages.maps)?;
+        let (header, header_index, version) = find_header(&mut reader, &pages.maps)?;
         let records = read_records(
             &mut reader,
             &pages,
@@ -127,6 +135,7 @@ impl<M: Mtd> PageFtl<M> {
         )?;
         let counts = reader.counts;
         let mut ftl = Self::new(mtd, options, header.logical_pages);
+        ftl.mapping.version = version.max(VERSION);
         *ftl.tally.of(Cause::Attach) = counts;
         debug_assert_eq!(ftl.mapping.count, header_index);
         ftl.load_map(&pages.maps)?;
@@ -147,7 +156,19 @@ impl<M: Mtd> PageFtl<M> {
             ));
         }
         ftl.keep_replayed()?;
+        ftl.announce_slc()?;
         Ok(ftl)
+    }
+
+    /// Says in the header page that blocks may be in SLC mode, before the first one is.
+    fn announce_slc(&mut self) -> Result<(), AttachError> {
+        if self.slc.is_none() || self.mapping.version == SLC_VERSION {
+            return Ok(());
+        }
+        self.mapping.version = SLC_VERSION;
+        self.write_map(self.mapping.count)?;
+        self.mtd.sync()?;
+        Ok(())
     }
 
     /// Loads the newest readable version of every map page. Entries keep their flags until the
@@ -236,7 +257,12 @@ impl<M: Mtd> PageFtl<M> {
             .sum::<u64>()
             .checked_div(known.len() as u64)
             .unwrap_or(0) as u32;
+        let slc_blocks = self.slc_blocks_allowed(surveys.len() as u32);
         for survey in surveys {
+            let filled = survey.slc && self.blocks.valid(survey.block) > 0;
+            if filled && self.blocks.buffer.size() < slc_blocks {
+                self.blocks.buffer.join(survey.block);
+            }
             self.blocks.erases[survey.block as usize] = if survey.mapping.is_some() {
                 survey.erases
             } else {
@@ -246,6 +272,7 @@ impl<M: Mtd> PageFtl<M> {
                 Some(false)
                     if self.options.seeded_bug == Some(SeededBug::ReuseOpenBlock)
                         && survey.newest.is_none()
+                        && !survey.slc
                         && self.reopen(survey) => {}
                 Some(mapping) if self.blocks.valid(survey.block) > 0 => self.blocks.adopt(
                     survey.block,
@@ -257,6 +284,13 @@ impl<M: Mtd> PageFtl<M> {
                 }
             }
         }
+        // Blocks that were the cache's are worn by erases into SLC mode already.
+        for survey in surveys.iter().filter(|survey| survey.slc) {
+            if self.may_grow_slc() {
+                self.blocks.give_to_buffer(survey.block);
+            }
+        }
+        self.grow_slc();
     }
 
     /// Goes on filling a half-filled block; true if it can be. See [`SeededBug::ReuseOpenBlock`].
@@ -267,7 +301,7 @@ impl<M: Mtd> PageFtl<M> {
             counts: CauseCounts::default(),
             unreadable: None,
         };
-        let tags = reader.tags(survey.block).unwrap_or_default();
+        let tags = reader.tags(survey).unwrap_or_default();
         let Some(&(last, tag)) = tags.last() else {
             return false;
         };

@@ -1,6 +1,7 @@
 //! What is known of each erase block: its state, its valid pages, its wear; and the pool of free
 //! ones.
 
+use super::buffer::Buffer;
 use crate::victim::{Buckets, Victim, cost_benefit};
 use alloc::{collections::BTreeSet, vec, vec::Vec};
 use nandlab_mtd::{Geometry, Issued};
@@ -17,11 +18,16 @@ pub(crate) enum State {
     Open,
     /// Full, or not to be filled further.
     Closed,
+    /// The same, in the SLC cache.
+    Filled,
     /// The collector is moving its pages away.
     Victim,
     /// The block is out of service.
     Bad,
 }
+
+/// The emptiest blocks among which a victim on a certain plane is looked for.
+const CANDIDATES: usize = 64;
 
 /// Two entries a block in the pool: the wear and the number, so that the pool is ordered by wear.
 type Pool = BTreeSet<(u32, u32)>;
@@ -49,6 +55,8 @@ pub(crate) struct BlockTable {
     pools: Vec<Pool>,
     free: u32,
     good: u32,
+    /// The blocks of the SLC cache; they are in no other list.
+    pub buffer: Buffer,
 }
 
 impl BlockTable {
@@ -74,6 +82,7 @@ impl BlockTable {
             pools: vec![Pool::new(); (geometry.dies * geometry.planes) as usize],
             free: 0,
             good: 0,
+            buffer: Buffer::new(n, geometry.dies * geometry.planes),
         }
     }
 
@@ -195,8 +204,13 @@ impl BlockTable {
     /// A block will not be filled further, and may be collected.
     pub fn close(&mut self, block: u32, sequence: u64) {
         let b = block as usize;
-        self.state[b] = State::Closed;
         self.closed_at[b] = sequence;
+        if self.buffer.owns(block) {
+            self.state[b] = State::Filled;
+            self.buffer.close(block);
+            return;
+        }
+        self.state[b] = State::Closed;
         self.buckets.insert(block, self.valid[b]);
     }
 
@@ -204,6 +218,13 @@ impl BlockTable {
     pub fn begin_victim(&mut self, block: u32) {
         self.buckets.remove(block, self.valid[block as usize]);
         self.state[block as usize] = State::Victim;
+    }
+
+    /// A block of the SLC cache is about to be folded: the next one in line.
+    pub fn begin_fold(&mut self) -> Option<u32> {
+        let block = self.buffer.next()?;
+        self.state[block as usize] = State::Victim;
+        Some(block)
     }
 
     /// An empty block goes (back) to the pool, to be erased once `erase_after` is durable; or out
@@ -221,9 +242,41 @@ impl BlockTable {
         }
         self.state[b] = State::Free;
         self.erase_after[b] = erase_after;
+        if self.buffer.owns(block) {
+            self.buffer.put(block, self.erases[b]);
+            return true;
+        }
         self.pools[(block % self.units) as usize].insert((self.erases[b], block));
         self.free += 1;
         true
+    }
+
+    /// Another condition for the erase of a free block.
+    pub fn set_erase_after(&mut self, block: u32, erase_after: Issued) {
+        self.erase_after[block as usize] = erase_after;
+    }
+
+    /// Gives free blocks to the SLC cache until it has `size`: the least worn, from each plane in
+    /// turn.
+    pub fn fill_buffer(&mut self, size: u32) {
+        let mut unit = self.buffer.size() as usize % self.pools.len();
+        while self.buffer.size() < size && self.free > 0 {
+            if let Some(&(_, block)) = self.pools[unit].first() {
+                self.give_to_buffer(block);
+            }
+            unit = (unit + 1) % self.pools.len();
+        }
+    }
+
+    /// Gives a free block to the SLC cache.
+    pub fn give_to_buffer(&mut self, block: u32) {
+        let erases = self.erases[block as usize];
+        if self.pools[(block % self.units) as usize].remove(&(erases, block)) {
+            self.free -= 1;
+            self.state[block as usize] = State::Free;
+            self.buffer.join(block);
+            self.buffer.put(block, erases);
+        }
     }
 
     /// Takes freshly erased blocks into service, all at once: (block, erase count), in ascending
@@ -261,6 +314,27 @@ impl BlockTable {
     pub fn retire(&mut self, block: u32) {
         self.state[block as usize] = State::Bad;
         self.good -= 1;
+        self.buffer.leave(block);
+    }
+
+    /// The block to collect next on the plane with the fewest free blocks, so that the planes of a
+    /// die have blocks at the same time; none if the emptiest blocks lie on other planes.
+    pub fn victim_of_scarcest(&self, rule: Victim, now: u64) -> Option<u32> {
+        let scarcest = (0..self.pools.len()).min_by_key(|&unit| self.pools[unit].len())?;
+        let is_there = |&(block, _): &(u32, u32)| (block % self.units) as usize == scarcest;
+        let emptiest = self.buckets.ascending().take(CANDIDATES);
+        let mut candidates = emptiest
+            .filter(|&(_, valid)| valid < self.pages)
+            .filter(is_there);
+        let score = |&(block, valid): &(u32, u32)| {
+            let age = now - self.closed_at[block as usize];
+            cost_benefit(valid, self.pages, age)
+        };
+        let chosen = match rule {
+            Victim::Greedy => candidates.next(),
+            Victim::CostBenefit => candidates.max_by(|a, b| score(a).total_cmp(&score(b))),
+        };
+        chosen.map(|(block, _)| block)
     }
 
     /// The block to collect next.
@@ -295,7 +369,11 @@ impl BlockTable {
 
     /// The least worn closed block and the largest erase count of any block in service.
     pub fn wear_extremes(&self) -> Option<(u32, u32)> {
-        let in_service = || (0..self.state.len()).filter(|&b| self.state[b] != State::Bad);
+        // Erases into SLC mode are another kind of wear.
+        let in_service = || {
+            (0..self.state.len())
+                .filter(|&b| self.state[b] != State::Bad && !self.buffer.owns(b as u32))
+        };
         let coldest = in_service()
             .filter(|&b| self.state[b] == State::Closed)
             .min_by_key(|&b| self.erases[b])?;

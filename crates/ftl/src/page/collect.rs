@@ -12,7 +12,7 @@ use nandlab_sim::prefetch;
 
 /// Pages that collection writes to one lane before it turns to the next: their map entries, which
 /// lie anywhere, are then changed together, and the processor waits for many of them at once.
-const STRIPE: usize = 64;
+pub(super) const STRIPE: usize = 64;
 
 /// The most pages that a step of collection moves before a page of the host.
 const MOST_PACE: u32 = 16;
@@ -20,10 +20,10 @@ const MOST_PACE: u32 = 16;
 /// A victim that is being emptied.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evacuation {
-    block: u32,
-    cause: Cause,
+    pub block: u32,
+    pub cause: Cause,
     /// Pages moved before each page of the host, with collection in steps.
-    pace: u32,
+    pub pace: u32,
 }
 
 impl<M: Mtd> PageFtl<M> {
@@ -36,7 +36,7 @@ impl<M: Mtd> PageFtl<M> {
             Collection::Whole => {
                 self.frontiers[Stream::Collection.at()].lanes() + 1 + self.options.spare_blocks
             }
-            Collection::Steps => 2,
+            Collection::Steps => 1 + self.planes_together(),
         };
         blocks + self.map_reserve()
     }
@@ -50,7 +50,10 @@ impl<M: Mtd> PageFtl<M> {
     /// for collection to work.
     pub(super) fn blocks_needed(&self) -> u32 {
         let pages = u64::from(self.map.len() as u32) + u64::from(self.mapping.count) + 1;
-        let open: u32 = self.frontiers.iter().map(|f| f.lanes()).sum();
+        // The open blocks of an SLC cache are among its own.
+        let slc_lanes = self.slc.as_ref().map(|slc| self.lanes_of(slc.stream));
+        let lanes: u32 = self.frontiers.iter().map(|f| f.lanes()).sum();
+        let open = lanes - slc_lanes.unwrap_or(0) + self.blocks.buffer.size();
         pages.div_ceil(u64::from(self.mtd.geometry().pages_per_block)) as u32
             + open
             + self.low_water()
@@ -82,7 +85,6 @@ impl<M: Mtd> PageFtl<M> {
 
     /// Collection in steps: moves a few pages before a page of the host is written, so that the
     /// pool is full again when the host opens its next blocks.
-    #[cold]
     pub(super) fn collect_step(&mut self) -> Result<(), BlockError> {
         if self.victim.is_none() && self.wants_victim() {
             self.victim = self.begin_victim();
@@ -98,6 +100,7 @@ impl<M: Mtd> PageFtl<M> {
     fn wants_victim(&mut self) -> bool {
         self.drop_collected();
         let streams = u32::from(self.options.streams.max(1));
+        let streams = streams * self.filled_together(Stream::Host(0));
         let low = self.blocks.free() <= self.low_water() + streams + self.options.spare_blocks;
         (low || !self.urgent.is_empty()) && self.blocks.good() >= self.blocks_needed()
     }
@@ -125,7 +128,10 @@ impl<M: Mtd> PageFtl<M> {
         Some(Evacuation {
             block,
             cause,
-            pace: work.div_ceil(gain).max(1),
+            pace: work
+                .div_ceil(gain)
+                .max(1)
+                .next_multiple_of(self.planes_together()),
         })
     }
 
@@ -139,7 +145,12 @@ impl<M: Mtd> PageFtl<M> {
             return Some((block, Cause::Collection));
         }
         self.urgent.pop_front().or_else(|| {
-            let victim = self.blocks.victim(self.options.victim, self.sequence);
+            let rule = self.options.victim;
+            let paired = (self.options.multi_plane_copies)
+                .then(|| self.blocks.victim_of_scarcest(rule, self.sequence));
+            let victim = paired
+                .flatten()
+                .or_else(|| self.blocks.victim(rule, self.sequence));
             victim.map(|block| (block, Cause::Collection))
         })
     }
@@ -171,7 +182,7 @@ impl<M: Mtd> PageFtl<M> {
 
     /// Writes what was discarded, with what is left of the budget: it has to be on flash before
     /// the victim may go.
-    fn write_discards(&mut self, budget: u32) -> Result<u32, BlockError> {
+    pub(super) fn write_discards(&mut self, budget: u32) -> Result<u32, BlockError> {
         if self.options.seeded_bug == Some(SeededBug::DiscardForgotten) {
             return Ok(budget);
         }
@@ -179,7 +190,7 @@ impl<M: Mtd> PageFtl<M> {
     }
 
     /// The victim is empty.
-    fn finish(&mut self, block: u32) -> Result<(), BlockError> {
+    pub(super) fn finish(&mut self, block: u32) -> Result<(), BlockError> {
         let pages = self.mtd.geometry().pages_per_block;
         self.stale_tags.forget(block * pages, pages);
         if !self.blocks.release(block, self.mtd.issued()) {
@@ -191,7 +202,7 @@ impl<M: Mtd> PageFtl<M> {
     }
 
     /// Moves valid pages out of a victim until `budget` is spent; gives what is left of it.
-    fn move_out(&mut self, victim: Evacuation, budget: u32) -> Result<u32, BlockError> {
+    pub(super) fn move_out(&mut self, victim: Evacuation, budget: u32) -> Result<u32, BlockError> {
         let moved = self.move_words(victim, budget);
         let repointed = self.repoint_moved();
         moved.and_then(|left| repointed.map(|()| left))
@@ -201,6 +212,9 @@ impl<M: Mtd> PageFtl<M> {
     fn move_words(&mut self, victim: Evacuation, mut budget: u32) -> Result<u32, BlockError> {
         let Evacuation { block, cause, .. } = victim;
         let stream = self.stream_of(block);
+        if self.options.multi_plane_copies && stream != Stream::Map {
+            return self.move_paired((block, stream, cause), budget);
+        }
         let first = block * self.mtd.geometry().pages_per_block;
         for word in 0..self.blocks.words() {
             let first = first + word as u32 * 64;
@@ -229,6 +243,9 @@ impl<M: Mtd> PageFtl<M> {
 
     /// The stream that takes the valid pages of a victim.
     fn stream_of(&self, block: u32) -> Stream {
+        if self.blocks.buffer.owns(block) {
+            return self.fold_stream();
+        }
         match (self.blocks.is_mapping(block), self.options.separate_streams) {
             (true, _) => Stream::Map,
             (false, true) => Stream::Collection,
@@ -293,7 +310,12 @@ impl<M: Mtd> PageFtl<M> {
     /// Moves a page whose tag names another logical page: the data goes through the host and gets
     /// the tag of its owner.
     #[cold]
-    fn move_renamed(&mut self, page: Page, stream: Stream, cause: Cause) -> Result<(), BlockError> {
+    pub(super) fn move_renamed(
+        &mut self,
+        page: Page,
+        stream: Stream,
+        cause: Cause,
+    ) -> Result<(), BlockError> {
         let Some(lpn) = self.stale_tags.owner(page.0) else {
             return Err(self
                 .health
@@ -335,7 +357,7 @@ impl<M: Mtd> PageFtl<M> {
     }
 
     /// The map follows pages to their new places.
-    fn repoint(
+    pub(super) fn repoint(
         &mut self,
         moved: impl Iterator<Item = (Move, u32)> + Clone,
     ) -> Result<(), BlockError> {
@@ -384,7 +406,7 @@ impl<M: Mtd> PageFtl<M> {
     /// A page of a victim cannot be read. Pages of the map and of records are written again from
     /// memory; data is lost, and says so when it is read.
     #[cold]
-    fn lose(&mut self, page: u32) -> Result<(), BlockError> {
+    pub(super) fn lose(&mut self, page: u32) -> Result<(), BlockError> {
         // A map page from here on says where the pages before this one are.
         self.repoint_moved()?;
         if let Some(index) = self.mapping.locations.iter().position(|&l| l == page + 1) {
@@ -410,6 +432,7 @@ impl<M: Mtd> PageFtl<M> {
         {
             self.urgent.push_back((block, Cause::Repair));
         }
+        self.blocks.buffer.hurry(block);
     }
 
     /// Static wear levelling, looked at now and then: data at rest leaves the least worn block once

@@ -3,14 +3,14 @@
 //!
 //! **Tag**: the layout of `tag` with the magic "NLP1". The kind is 0 for data, 1 for a map page and
 //! 2 for a remap record; the number is the logical page, the map index or the part of the record.
-//! Date and wear have no flags.
+//! The date has no flags. Bit 23 of the wear is set in blocks in SLC mode.
 //!
 //! **Map page** (data of a page of kind map): a 32-byte header and `count` entries of 4 bytes.
 //!
 //! | bytes | field |
 //! |---|---|
 //! | 0-3 | magic "NLPM" |
-//! | 4-5 | version 2; version 1 is the same without [`REMAPPED`] and without records |
+//! | 4-5 | version 2; version 1 is the same without [`REMAPPED`] and without records; 3 in the header page if blocks may be in SLC mode |
 //! | 6-7 | zero |
 //! | 8-11 | map index; the index after the last map page is the header page, whose entries are listed at [`Header`] |
 //! | 12-15 | count of entries |
@@ -64,6 +64,10 @@ const MAGIC: [u8; 4] = *b"NLPM";
 const RECORD_MAGIC: [u8; 4] = *b"NLPR";
 /// The version that is written; older ones are read.
 pub(crate) const VERSION: u16 = 2;
+/// The version of a header page whose medium may have blocks in SLC mode.
+pub(crate) const SLC_VERSION: u16 = 3;
+/// Flag of the wear: the block is in SLC mode.
+const SLC: u32 = 1 << 23;
 
 /// What a page holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,12 +106,15 @@ pub(crate) struct BlockHeader {
     /// Sequence number when the block was opened; a multiple of [`BASE_UNIT`](tag::BASE_UNIT).
     pub base: u64,
     pub erases: u32,
+    /// The block was erased into SLC mode, and has fewer pages.
+    pub slc: bool,
 }
 
 impl BlockHeader {
     /// What the block's tags end with.
     pub fn tail(self) -> Tail {
-        Tail::new(TAG_MAGIC, self.base, self.erases)
+        let flag = if self.slc { SLC } else { 0 };
+        Tail::new(TAG_MAGIC, self.base, self.erases & (SLC - 1) | flag)
     }
 }
 
@@ -128,7 +135,8 @@ impl Tag {
             sequence: fields.base + u64::from(fields.sequence),
             block: BlockHeader {
                 base: fields.base,
-                erases: fields.wear,
+                erases: fields.wear & (SLC - 1),
+                slc: fields.wear & SLC != 0,
             },
         })
     }
@@ -204,6 +212,13 @@ pub(crate) fn encode_map(
     words[count..].fill([0xff; 4]);
     page[..MAP_HEADER].fill(0);
     seal(page, MAGIC, index, (count, 4), sequence);
+}
+
+/// Gives the header page in `page` the version `version`.
+pub(crate) fn set_version(page: &mut [u8], version: u16) {
+    page[4..6].copy_from_slice(&version.to_le_bytes());
+    let entries = word(page, 12) as usize * 4;
+    put(page, 28, page_crc(page, entries));
 }
 
 /// A map page read back: its version, its sequence number and its entries. None if anything about
@@ -360,13 +375,14 @@ mod tests {
         let header = BlockHeader {
             base: 77 * BASE_UNIT,
             erases: 70_000,
+            slc: true,
         };
         let id = PageId::Map(5).encode();
         let tag = header.tail().tag(id, header.base + 1_000_000, 0);
         let back = Tag::decode(&tag).unwrap();
         assert_eq!(
-            (back.id, back.sequence, back.block.erases),
-            (PageId::Map(5), 77 * BASE_UNIT + 1_000_000, 70_000)
+            (back.id, back.sequence, back.block),
+            (PageId::Map(5), 77 * BASE_UNIT + 1_000_000, header)
         );
         assert_eq!(Tag::decode(&[0xff; TAG]), None);
         for bit in 56..120 {

@@ -1,5 +1,8 @@
 //! Where writes go: the open blocks of each stream, and the one way a page is programmed.
 
+mod paired;
+mod slc;
+
 use super::blocks::State;
 use super::format::{BlockHeader, PageId, SPAN};
 use super::{Collection, PageFtl, SeededBug};
@@ -124,7 +127,7 @@ impl<M: Mtd> PageFtl<M> {
     /// Programs one page of host data. Failed programs retire their block and go elsewhere.
     #[inline]
     pub(super) fn append(&mut self, lpn: u32, data: &[u8]) -> Result<u32, BlockError> {
-        let stream = self.stream;
+        let mut stream = self.stream;
         loop {
             let slot = self.slot(stream)?;
             match self.mtd.program(
@@ -137,7 +140,11 @@ impl<M: Mtd> PageFtl<M> {
                     self.tally.of(Cause::Host).programs += 1;
                     return Ok(slot.page.0);
                 }
-                Err(MtdError::ProgramFailed(_)) => self.abandon(stream, slot.page),
+                Err(MtdError::ProgramFailed(_)) => {
+                    self.abandon(stream, slot.page);
+                    self.choose_stream()?;
+                    stream = self.stream;
+                }
                 Err(error) => return Err(self.fault(error)),
             }
         }
@@ -158,6 +165,7 @@ impl<M: Mtd> PageFtl<M> {
         }
         self.sequence += 1;
         self.blocks.set_failing(block);
+        self.blocks.buffer.hurry(block);
         self.urgent.push_back((block, Cause::Repair));
     }
 
@@ -198,6 +206,7 @@ impl<M: Mtd> PageFtl<M> {
         let header = BlockHeader {
             base: self.sequence,
             erases: self.blocks.erases[block as usize],
+            slc: false,
         };
         let end = self.fill(stream, turn);
         self.frontiers[stream.at()].lanes[turn] = Lane {
@@ -235,7 +244,10 @@ impl<M: Mtd> PageFtl<M> {
         if self.options.collection == Collection::Whole || lanes[turn].end != 0 {
             return pages;
         }
-        (pages * (turn as u32 + 1)).div_ceil(lanes.len() as u32)
+        // Lanes that are filled together are closed together.
+        let together = self.filled_together(stream).min(lanes.len() as u32);
+        let place = turn as u32 / together + 1;
+        (pages * place).div_ceil(lanes.len() as u32 / together)
     }
 
     /// Erases a block taken from the pool; false if it failed and was retired.
@@ -245,7 +257,17 @@ impl<M: Mtd> PageFtl<M> {
         }
         self.tally.of(Cause::Collection).erases += 1;
         self.erases_until_levelling = self.erases_until_levelling.saturating_sub(1);
-        match self.mtd.erase(Block(block)) {
+        let erased = self.mtd.erase(Block(block));
+        self.after_erase(block, erased)
+    }
+
+    /// Counts an erase, or retires the block if it failed (false).
+    fn after_erase(
+        &mut self,
+        block: u32,
+        erased: Result<(), MtdError>,
+    ) -> Result<bool, BlockError> {
+        match erased {
             Ok(()) => {
                 self.blocks.erases[block as usize] += 1;
                 Ok(true)

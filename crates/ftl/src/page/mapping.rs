@@ -1,7 +1,7 @@
 //! The map on flash: one map page after another, in turn, and those of forgotten pages before
 //! anything depends on them.
 
-use super::format::{self, Header, PageId, encode_map, entries_per_page};
+use super::format::{self, Header, PageId, VERSION, encode_map, entries_per_page, set_version};
 use super::frontier::Stream;
 use super::{PageFtl, SeededBug};
 use crate::Cause;
@@ -19,6 +19,8 @@ pub(super) struct Mapping {
     pub locations: Vec<u32>,
     /// The sequence number that each of them speaks of.
     pub written: Vec<u64>,
+    /// The version of the header page.
+    pub version: u16,
     /// The map page to be written next.
     cursor: u32,
     interval: u32,
@@ -43,6 +45,7 @@ impl Mapping {
             count,
             locations: vec![0; count as usize + 1],
             written: vec![0; count as usize + 1],
+            version: VERSION,
             cursor: 0,
             interval: interval.max(1),
             due: i64::from(interval.max(1)),
@@ -166,6 +169,7 @@ impl<M: Mtd> PageFtl<M> {
                 self.sequence,
                 header.into_iter(),
             );
+            set_version(&mut self.mapping.buffer, self.mapping.version);
             return;
         }
         let mut buffer = core::mem::take(&mut self.mapping.buffer);

@@ -31,12 +31,16 @@
 //! from flash on demand (see `demand`). A map page whose entries have changed goes to flash before
 //! it leaves memory.
 //!
+//! *An SLC cache* ([`PageOptions::slc_cache_blocks`]) takes what the host writes into blocks in SLC
+//! mode, and folds them into the others later (see `slc`).
+//!
 //! *Memory.* 4 bytes a logical page (the map), one bit a flash page (validity), about 45 bytes a
 //! block; with the first remap 4 bytes a flash page, and 12 for each pair of the records that wait
 //! for map pages.
 
 mod attach;
 mod blocks;
+mod buffer;
 mod collect;
 mod demand;
 mod format;
@@ -46,10 +50,12 @@ mod pairs;
 mod records;
 mod remap;
 mod replay;
+mod slc;
 mod stale_tags;
 mod survey;
 
 pub use pairs::RemapError;
+pub use slc::SlcOverflow;
 
 pub use crate::extent::SECTOR;
 
@@ -69,6 +75,7 @@ use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba, Remap};
 use nandlab_mtd::{Block, Mtd, MtdError, Page};
 use nandlab_sim::{Place, prefetch, with_defaults};
 use records::Records;
+use slc::SlcCache;
 use stale_tags::StaleTags;
 
 /// The layer's name in errors.
@@ -111,6 +118,9 @@ with_defaults! {
         pub collection: Collection = Collection::Whole,
         /// Collect into blocks of their own rather than among the host's data.
         pub separate_streams: bool = true,
+        /// Collection copies to all planes of a die at one page index, so that one program takes
+        /// several copies.
+        pub multi_plane_copies: bool = false,
         /// Streams of host data, 1 to 255, each with open blocks of its own: what the host says
         /// lives equally long shares blocks.
         pub streams: u8 = 1,
@@ -122,6 +132,12 @@ with_defaults! {
         /// Bytes of memory for map pages, at least two of them; the others stay on flash. None: the
         /// whole map is in memory.
         pub map_cache: Option<u64> = None,
+        /// Blocks of the SLC cache, on flash with an SLC mode: they take what the host writes, and
+        /// are folded into the others later. 0: none. Used when formatting; an attach takes as many
+        /// of them as the flash can spare.
+        pub slc_cache_blocks: u32 = 0,
+        /// Where the host's pages go when the SLC cache is full.
+        pub slc_overflow: SlcOverflow = SlcOverflow::Direct,
         /// The spread of erase counts at which data at rest is moved off little-worn blocks; 0
         /// never.
         pub wear_threshold: u32 = 100,
@@ -166,6 +182,10 @@ pub enum SeededBug {
     RemapWithoutSync,
     /// Let a changed map page leave memory unwritten.
     EvictUnwritten,
+    /// Rule 1: erase a folded block before its pages are durable elsewhere.
+    FoldUnfenced,
+    /// Rule 3: fold a block while discards are not yet on flash.
+    FoldForgets,
 }
 
 /// The page-mapped translation layer.
@@ -186,6 +206,9 @@ pub struct PageFtl<M> {
     mapping: Mapping,
     /// The map pages in memory, unless all are.
     demand: Option<Demand>,
+    slc: Option<SlcCache>,
+    /// Collection in steps, or an SLC cache, has something to do before the host writes a page.
+    paced: bool,
     stale_tags: StaleTags,
     records: Records,
     /// Of the next page programmed.
@@ -218,6 +241,11 @@ impl<M: Mtd> PageFtl<M> {
         let lanes = (g.dies * g.planes) as usize;
         let mut frontiers = vec![Frontier::new(lanes, true), Frontier::new(1, false)];
         frontiers.extend((0..options.streams.max(1)).map(|_| Frontier::new(lanes, false)));
+        let slc = SlcCache::new(&options, mtd.slc_pages());
+        if slc.is_some() {
+            let lanes = lanes.min(options.slc_cache_blocks as usize);
+            frontiers.push(Frontier::new(lanes, false));
+        }
         Self {
             sectors_per_page: (g.page / SECTOR).max(1),
             page_bytes: g.page as usize,
@@ -232,6 +260,8 @@ impl<M: Mtd> PageFtl<M> {
             stream: Stream::Host(0),
             mapping,
             demand,
+            paced: slc.is_some() || options.collection == Collection::Steps,
+            slc,
             stale_tags: StaleTags::new(g.pages()),
             records: Records::default(),
             sequence: 0,
@@ -350,8 +380,8 @@ impl<M: Mtd> Paged for PageFtl<M> {
 
     #[inline]
     fn write_page(&mut self, lpn: u32, data: &[u8]) -> Result<(), BlockError> {
-        if self.options.collection == Collection::Steps {
-            self.collect_step()?;
+        if self.paced {
+            self.before_write()?;
         }
         if self.demand.is_some() {
             self.write_demanded(lpn, data)
@@ -398,6 +428,14 @@ impl<M: Mtd> BlockDevice for PageFtl<M> {
 
     fn stream(&mut self, stream: u8) {
         self.stream = Stream::Host(stream.min(self.options.streams.max(1) - 1));
+        if let Some(slc) = &mut self.slc {
+            slc.direct = self.stream;
+        }
+    }
+
+    fn idle(&mut self) -> Result<bool, BlockError> {
+        self.health.check()?;
+        self.fold_idle()
     }
 
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {

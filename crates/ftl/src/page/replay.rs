@@ -133,7 +133,7 @@ impl<M: Mtd> PageFtl<M> {
                 counts: CauseCounts::default(),
                 unreadable: None,
             };
-            let tags = reader.tags(survey.block)?;
+            let tags = reader.tags(survey)?;
             let counts = reader.counts;
             self.tally.of(Cause::Attach).reads += counts.reads;
             self.tally.of(Cause::Attach).oob_reads += counts.oob_reads;

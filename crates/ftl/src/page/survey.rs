@@ -13,6 +13,10 @@ use nandlab_mtd::{Block, Mtd, MtdError, Page};
 pub(super) struct Survey {
     pub block: u32,
     pub erases: u32,
+    /// The block is in SLC mode.
+    pub slc: bool,
+    /// Pages that it has in its mode.
+    pub pages: u32,
     /// Some(mapping) if it holds anything.
     pub mapping: Option<bool>,
     /// Sequence number of the last page, if that was written: nothing in the block is newer.
@@ -49,10 +53,10 @@ impl<M: Mtd> Reader<'_, M> {
         }
     }
 
-    pub fn tags(&mut self, block: u32) -> Result<Vec<(Page, Tag)>, MtdError> {
+    pub fn tags(&mut self, survey: &Survey) -> Result<Vec<(Page, Tag)>, MtdError> {
         let g = self.mtd.geometry();
-        let pages = (0..g.pages_per_block)
-            .map(|i| g.page_at(Block(block), i))
+        let pages = (0..survey.pages)
+            .map(|i| g.page_at(Block(survey.block), i))
             .collect::<Vec<_>>();
         let mut found = Vec::new();
         for page in pages {
@@ -72,6 +76,8 @@ impl<M: Mtd> Reader<'_, M> {
         let mut survey = Survey {
             block,
             erases: 0,
+            slc: false,
+            pages,
             mapping: None,
             newest: None,
         };
@@ -81,13 +87,17 @@ impl<M: Mtd> Reader<'_, M> {
                 Found::Unreadable => {}
                 Found::Tag(tag) => {
                     survey.erases = tag.block.erases;
+                    survey.slc = tag.block.slc;
                     survey.mapping = Some(!matches!(tag.id, PageId::Data(_)));
                     break;
                 }
             }
         }
+        if survey.slc {
+            survey.pages = self.mtd.slc_pages().unwrap_or(pages);
+        }
         if survey.mapping.is_some()
-            && let Found::Tag(last) = self.tag(Page(first + pages - 1))?
+            && let Found::Tag(last) = self.tag(Page(first + survey.pages - 1))?
         {
             survey.newest = Some(last.sequence);
         }
@@ -123,7 +133,7 @@ pub(super) fn find_map_pages<M: Mtd>(
 ) -> Result<MapPages, MtdError> {
     let mut found = MapPages::default();
     for survey in surveys.iter().filter(|s| s.mapping == Some(true)) {
-        for (page, tag) in reader.tags(survey.block)? {
+        for (page, tag) in reader.tags(survey)? {
             match tag.id {
                 PageId::Map(index) => found.maps.push((index, tag.sequence, page)),
                 PageId::Record(_) => found.records.push((tag.sequence, page)),

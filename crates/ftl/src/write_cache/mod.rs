@@ -346,6 +346,10 @@ impl<F: Ftl, N: BlockDevice> BlockDevice for WriteCache<F, N> {
         self.below.expect(lba);
     }
 
+    fn idle(&mut self) -> Result<bool, BlockError> {
+        self.below.idle()
+    }
+
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
         self.health.check()?;
         let count = self.geometry().check(lba, buf.len())?;

@@ -48,6 +48,7 @@ fn layer(dies: u32, bug: Option<SeededBug>) -> Disk<PageOptions> {
         contents: Contents::Kept,
         seed: 1,
         superblock: None,
+        slc: None,
     };
     let over_provisioning = if dies == 1 { 1.0 } else { 0.65 };
     // Sequence numbers matter for whatever is newer than its map page.

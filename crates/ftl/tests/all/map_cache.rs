@@ -2,7 +2,9 @@
 //! remaps, failing chips and power cuts at arbitrary moments. They find a cache that drops a
 //! changed map page.
 
-use crate::common::{SMALL_PAGE, flaky, large_pages, small_pages, step, step_or_remap};
+use crate::common::{
+    SMALL_PAGE, flaky, large_pages, least_spare, small_pages, step, step_or_remap,
+};
 use crate::lives::{Outcome, lives};
 use nandlab_block::{BlockDevice, Lba};
 use nandlab_ftl::page::{Collection, PageFtl, PageOptions, SeededBug};
@@ -105,20 +107,6 @@ fn the_size_of_the_cache_may_change_at_every_attach() {
         );
         assert!(outcome.cuts > 20, "{outcome:?}");
     }
-}
-
-/// The smallest spare space that the layer takes.
-fn least_spare(spec: &ChipSpec, options: &PageOptions) -> PageOptions {
-    let with = |percent: u32| PageOptions {
-        over_provisioning: f64::from(percent) / 100.0,
-        ..options.clone()
-    };
-    let fits = |options: &PageOptions| {
-        let chip = Chip::new(spec.clone()).unwrap();
-        PageFtl::format(chip, options.clone()).is_ok()
-    };
-    let least = (1..200).map(with).find(fits);
-    least.expect("a spare space that is enough")
 }
 
 fn fill(device: &mut PageFtl<Chip>, writes: u64, data: &[u8]) {

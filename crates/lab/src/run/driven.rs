@@ -169,6 +169,10 @@ impl BlockDevice for Driven<'_> {
         self.shared.borrow_mut().device.stream(stream);
     }
 
+    fn idle(&mut self) -> Result<bool, BlockError> {
+        self.shared.borrow_mut().device.idle()
+    }
+
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
         self.serve((self.sectors(buf.len()), 0), |device| device.read(lba, buf))?;
         self.tell(&Seen::Read(lba, buf));

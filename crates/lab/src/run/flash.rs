@@ -3,7 +3,8 @@
 use super::chip_map::{Blocks, good};
 use super::meter::Meter;
 use super::snapshot::Snapshot;
-use crate::result::{ChipMap, Flash, FlashRow, MapCache, Merges, RunResult, Wear, WriteCache};
+use crate::result::WriteCache;
+use crate::result::{ChipMap, Flash, FlashRow, MapCache, Merges, RunResult, SlcCache, Wear};
 use nandlab_ftl::{Cause, Tally};
 use nandlab_nand::{Chip, ChipSpec};
 use nandlab_sim::Nanos;
@@ -63,7 +64,9 @@ fn flash(measured: &Measured, spec: &ChipSpec, wear: Wear, map: &ChipMap) -> Fla
         }
     };
     let erases = after.counts().erases - before.counts().erases;
+    let slc_erases = after.slc_erases() - before.slc_erases();
     let rated = u64::from(spec.reliability.rated_erases);
+    let worn = erases - slc_erases + slc_wear(spec, slc_erases);
     Flash {
         write_amplification: (written > 0)
             .then(|| programs(true) as f64 * f64::from(spec.geometry.page) / written as f64),
@@ -77,14 +80,24 @@ fn flash(measured: &Measured, spec: &ChipSpec, wear: Wear, map: &ChipMap) -> Fla
             .zip(before.die_busy())
             .map(busy)
             .collect(),
-        lifetime_bytes: (rated > 0 && erases > 0)
-            .then(|| lifetime(rated, good(spec.geometry.blocks, map), written, erases)),
+        lifetime_bytes: (rated > 0 && worn > 0)
+            .then(|| lifetime(rated, good(spec.geometry.blocks, map), written, worn)),
         merges: merges(before.tally(), after.tally()),
         map_cache: map_cache(before.tally(), after.tally()),
         write_cache: write_cache(before, after),
+        slc_cache: slc_cache(before, after),
         causes,
         wear,
     }
+}
+
+/// Erases that wear a block as much as so many into SLC mode.
+fn slc_wear(spec: &ChipSpec, slc_erases: u64) -> u64 {
+    let rated = spec.slc.map_or(0, |slc| slc.rated_erases);
+    let own = u64::from(spec.reliability.rated_erases);
+    (slc_erases * own)
+        .checked_div(rated.into())
+        .unwrap_or_default()
 }
 
 /// Bytes that can be written until `good` blocks have been erased `rated` times in the mean, if
@@ -128,6 +141,23 @@ fn write_cache(before: &Snapshot, after: &Snapshot) -> Option<WriteCache> {
         written_back: a.written_back - b.written_back,
         flushes: a.flushes - b.flushes,
         flushes_below: a.flushes_below - b.flushes_below,
+    })
+}
+
+/// Pages to and past the SLC cache between two looks; none if the layer has none.
+fn slc_cache(before: &Snapshot, after: &Snapshot) -> Option<SlcCache> {
+    let a = after.tally().slc_cache;
+    let b = before.tally().slc_cache;
+    let folded = |look: &Snapshot| {
+        let mut rows = look.tally().rows();
+        let fold = rows.find(|(cause, _)| *cause == Cause::Fold);
+        fold.map_or(0, |(_, counts)| counts.copies + counts.programs)
+    };
+    (a.buffered + a.direct > 0).then(|| SlcCache {
+        buffered: a.buffered - b.buffered,
+        direct: a.direct - b.direct,
+        folded: folded(after) - folded(before),
+        erases: after.slc_erases() - before.slc_erases(),
     })
 }
 

@@ -15,8 +15,9 @@ use crate::experiment::{MeasureFrom, Precondition, RunOptions};
 use crate::result::RunResult;
 use crate::workload::{BATCH, Feed};
 use nandlab_block::{BlockError, Lba};
+use nandlab_mtd::Mtd as _;
 use nandlab_nand::Contents;
-use nandlab_sim::Clock;
+use nandlab_sim::{Clock, Nanos};
 use nandlab_stack::Device;
 use nandlab_workload::pattern::{Amount, Order, Pattern};
 use nandlab_workload::{Op, Request, Spec};
@@ -270,6 +271,22 @@ impl<'a> Server<'a> {
         }
     }
 
+    /// Gives the device the time until `start` in which neither it nor the host has anything to do.
+    fn idle_until(&mut self, start: Nanos) -> Result<(), RunError> {
+        loop {
+            let free = self.device.medium().issued().0.max(self.clock.now());
+            if free >= start {
+                return Ok(());
+            }
+            self.clock.set(free);
+            match self.device.idle() {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(error) => return self.survive(&Request::flush(start), error),
+            }
+        }
+    }
+
     /// Serves the workload to its end.
     fn measure(
         &mut self,
@@ -291,6 +308,9 @@ impl<'a> Server<'a> {
             for at in 0..queue.ready {
                 let request = &self.announce(&queue, at);
                 let (start, from) = slots.issue(request.at);
+                if options.open_loop {
+                    self.idle_until(start)?;
+                }
                 if meter.is_due(from) {
                     meter.roll(from, self.device.tally());
                 }

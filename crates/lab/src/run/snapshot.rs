@@ -13,6 +13,7 @@ pub struct Snapshot {
     tally: Tally,
     write_cache: Option<CacheCounts>,
     counts: Counts,
+    slc_erases: u64,
     die_busy: Vec<Nanos>,
     /// When everything issued will be done.
     horizon: Nanos,
@@ -33,6 +34,7 @@ impl Snapshot {
             tally,
             write_cache: None,
             counts: chip.counts(),
+            slc_erases: chip.slc_erases(),
             die_busy: chip.die_busy(),
             horizon: chip.issued().0,
         }
@@ -51,6 +53,11 @@ impl Snapshot {
     /// Operations on the chip so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// Erases into SLC mode so far.
+    pub fn slc_erases(&self) -> u64 {
+        self.slc_erases
     }
 
     /// How long each die has been busy so far.

@@ -262,3 +262,58 @@ fn the_map_cache_is_in_the_result_and_in_the_table_if_there_is_one() {
         |outcome: &Outcome| crate::table::compare(std::slice::from_ref(outcome)).contains(row);
     assert_eq!((shown(&small), shown(&whole)), (true, false));
 }
+
+/// 64 MiB of MLC blocks, 16 of them in SLC mode.
+const MLC: &str = "[chip]\npreset = \"emmc-16GiB\"\npages-per-block = 64\nsize = \"64 MiB\"\ncontents = \"dropped\"\n[ftl]\nover-provisioning = 0.3\nslc-cache-blocks = 16\n";
+
+#[test]
+fn an_slc_cache_is_folded_in_the_time_between_requests() {
+    let busy =
+        format!("{MLC}[workload]\npattern = \"sequential\"\nblock = 8192\nrequests = 3000\n");
+    let idle = format!("{busy}arrival = \"fixed\"\ninterval = \"3 ms\"\n");
+    let [busy, idle] = [busy, idle].map(|text| outcome(&text));
+    let cache = |outcome: &Outcome| outcome.result.flash.slc_cache.unwrap();
+    let pages = 16 * 32;
+    let full = cache(&busy);
+    assert_eq!(
+        (full.buffered, full.direct, full.folded),
+        (pages, 3000 - pages, 0)
+    );
+    let resting = cache(&idle);
+    assert_eq!((resting.buffered, resting.direct), (3000, 0));
+    assert!(resting.folded > 2000 && resting.erases > 80, "{resting:?}");
+    let amplification = idle.result.flash.write_amplification.unwrap();
+    assert!((1.8..2.1).contains(&amplification), "{amplification}");
+    let row = "SLC cache: pages in / past it / folded";
+    let shown =
+        |outcome: &Outcome| crate::table::compare(std::slice::from_ref(outcome)).contains(row);
+    let off = MLC.replace("slc-cache-blocks = 16\n", "");
+    let off = outcome(&format!(
+        "{off}[workload]\npattern = \"random\"\nblock = 8192\nrequests = 100\n"
+    ));
+    assert_eq!((shown(&busy), shown(&off)), (true, false));
+    let json = serde_json::to_string(&off.result.flash).unwrap();
+    assert!(!json.contains("slc_cache"), "{json}");
+}
+
+/// Erases into SLC mode wear a block by their share of the rated ones.
+#[test]
+fn a_lifetime_counts_erases_into_slc_mode_by_their_share() {
+    let workload = "[workload]\npattern = \"random\"\nblock = 8192\noverwrites = 4\n[run]\nprecondition = \"sequential\"\n";
+    let life = |rated: u32| {
+        let chip = MLC.replace("[ftl]\n", &format!("slc-rated-erases = {rated}\n[ftl]\n"));
+        let text = format!("{chip}slc-overflow = \"fold\"\n{workload}");
+        outcome(&text).result.flash
+    };
+    let [equal, double] = [life(3000), life(6000)];
+    let (slc, all) = (
+        equal.slc_cache.unwrap().erases,
+        equal.causes.iter().map(|row| row.erases).sum::<u64>(),
+    );
+    let ratio = double.lifetime_bytes.unwrap() as f64 / equal.lifetime_bytes.unwrap() as f64;
+    let expected = all as f64 / (all as f64 - slc as f64 / 2.0);
+    assert!(
+        (ratio - expected).abs() < 1e-3 && ratio > 1.2,
+        "{ratio} {expected}"
+    );
+}

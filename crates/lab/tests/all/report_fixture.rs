@@ -100,6 +100,7 @@ fn ssd() -> RunResult {
             merges: Merges::default(),
             map_cache: None,
             write_cache: None,
+            slc_cache: None,
         },
         series: series.collect(),
         chip: map(
@@ -182,6 +183,7 @@ fn chip() -> RunResult {
             },
             map_cache: None,
             write_cache: None,
+            slc_cache: None,
         },
         series: series.collect(),
         chip: map(

@@ -1,7 +1,9 @@
 //! The chip behind the `Mtd` trait: rules, then faults, then state, then time.
 
+mod planes;
 mod quick;
 mod recent;
+mod slc;
 
 use crate::beside::Lines;
 use crate::calendar::{Calendar, Window};
@@ -61,12 +63,16 @@ pub struct Chip {
     /// Bit errors that copy-back carried into a page.
     carried: BTreeMap<u32, u16>,
     counts: Counts,
+    joined_copies: u64,
+    slc_erases: u64,
     recent: Ring<Recent, 32>,
     pub(crate) oplog: OpLog,
     pub(crate) beside: Lines,
     per_block: Divisor,
     page_bytes: usize,
     several_programs: bool,
+    /// A block was erased into SLC mode.
+    any_slc: bool,
     /// The cells need no model of faults; see [`Chip::update_plain`].
     plain: bool,
 }
@@ -95,7 +101,8 @@ impl Chip {
         spec.check()?;
         let g = &spec.geometry;
         let several_programs = spec.rules.partial_programs > 1;
-        let faults = Faults::new(&spec.reliability, g.page, spec.seed);
+        let mut faults = Faults::new(&spec.reliability, g.page, spec.seed);
+        faults.slc_rated = spec.slc.map_or(0, |slc| slc.rated_erases);
         let mut cells = Cells::new(g.blocks, g.pages_per_block, several_programs);
         if spec.reliability.factory_bad > 0.0 {
             (0..g.blocks)
@@ -103,13 +110,15 @@ impl Chip {
                 .for_each(|b| cells.bad.insert(b));
         }
         Ok(Self {
-            calendar: Calendar::new(g, &spec.timing, spec.superblock),
+            calendar: Calendar::of(&spec),
             oob: Oob::new(g.blocks, g.pages_per_block, g.oob),
             per_block: Divisor::new(g.pages_per_block),
             clock: Clock::new(),
             rail: Rail::new(),
             carried: BTreeMap::new(),
             counts: Counts::default(),
+            joined_copies: 0,
+            slc_erases: 0,
             recent: Ring::default(),
             oplog: OpLog::default(),
             beside: Lines::default(),
@@ -118,6 +127,7 @@ impl Chip {
             faults,
             several_programs,
             page_bytes: spec.geometry.page as usize,
+            any_slc: false,
             plain: false,
             spec,
         })
@@ -139,10 +149,9 @@ impl Chip {
     /// what it holds was programmed at time zero of a clock of its own.
     pub fn as_found(mut self) -> Self {
         self.clock = Clock::new();
-        let geometry = &self.spec.geometry;
-        let timing = &self.spec.timing;
-        self.calendar = Calendar::new(geometry, timing, self.spec.superblock);
+        self.calendar = Calendar::of(&self.spec);
         self.counts = Counts::default();
+        (self.joined_copies, self.slc_erases) = (0, 0);
         self.recent = Ring::default();
         let blocks = self.cells.blocks.iter_mut();
         blocks.for_each(|block| block.programmed_at = 0);
@@ -157,19 +166,22 @@ impl Chip {
         let mut fork = Self {
             spec: self.spec.clone(),
             rail: Rail::new(),
-            calendar: Calendar::new(&self.spec.geometry, &self.spec.timing, self.spec.superblock),
+            calendar: Calendar::of(&self.spec),
             cells: self.cells.clone(),
             oob: self.oob.clone(),
             data: self.data.fork().ok_or(ForkError)?,
             faults: self.faults.clone(),
             carried: self.carried.clone(),
             counts: self.counts,
+            joined_copies: self.joined_copies,
+            slc_erases: self.slc_erases,
             recent: self.recent.clone(),
             oplog: OpLog::default(),
             beside: self.beside.fork(),
             per_block: self.per_block,
             page_bytes: self.page_bytes,
             several_programs: self.several_programs,
+            any_slc: self.any_slc,
             plain: false,
             clock,
         };
@@ -195,6 +207,16 @@ impl Chip {
     /// Operations done so far.
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// Copies so far that were programmed together with a copy on another plane.
+    pub fn joined_copies(&self) -> u64 {
+        self.joined_copies
+    }
+
+    /// Erases into SLC mode so far.
+    pub fn slc_erases(&self) -> u64 {
+        self.slc_erases
     }
 
     /// Time that each die has spent working, ns.
@@ -273,7 +295,7 @@ impl Chip {
                 "pages of a block programmed out of order",
             ));
         }
-        Ok(())
+        self.check_mode(page, block, index)
     }
 
     /// The page takes its new state; a failed program leaves it undefined.
@@ -374,6 +396,7 @@ impl Chip {
         self.check_lengths(data.len(), oob.len())?;
         self.recent.push(Recent::new(Recent::PROGRAM, page.0));
         self.check_program(page, block, index)?;
+        self.enter_modes(block, block);
         let (paid, window) = self.calendar.program(
             block,
             index,
@@ -408,6 +431,7 @@ impl Chip {
         to: Page,
         head: &mut [u8],
         tail: &[u8],
+        joined: Option<Window>,
     ) -> Result<Corrected, MtdError> {
         self.rail.step()?;
         let (source, source_index) = self.locate(from)?;
@@ -444,9 +468,12 @@ impl Chip {
                 self.carried.insert(to.0, corrected.bits);
             }
         }
-        let window = self
-            .calendar
-            .copy((source, source_index), (block, index), self.clock.now());
+        let window = joined.unwrap_or_else(|| {
+            self.enter_modes(source, block);
+            let now = self.clock.now();
+            self.calendar
+                .copy((source, source_index), (block, index), now)
+        });
         self.oplog.push(window, || LoggedKind::Copy {
             from,
             to,
@@ -484,6 +511,7 @@ impl Mtd for Chip {
         self.rail.step()?;
         let (block, index) = self.locate(page)?;
         self.check_lengths(data.len(), oob.len())?;
+        self.enter_modes(block, block);
         let window = self.calendar.read(
             block,
             index,
@@ -545,7 +573,7 @@ impl Mtd for Chip {
         head: &mut [u8],
         tail: &[u8],
     ) -> Result<Corrected, MtdError> {
-        self.copy_any(from, to, head, tail)
+        self.copy_any(from, to, head, tail, None)
     }
 
     fn copy_many(
@@ -558,50 +586,36 @@ impl Mtd for Chip {
             return (moves.len(), Ok(()));
         }
         for (done, (m, head, tail)) in rows(moves, heads, tails).enumerate() {
-            if let Err(error) = self.copy_any(m.from, m.to, head, tail) {
+            if let Err(error) = self.copy_any(m.from, m.to, head, tail, None) {
                 return (done, Err(error));
             }
         }
         (moves.len(), Ok(()))
     }
 
+    fn copy_joined(
+        &mut self,
+        moves: &[Move],
+        heads: &mut [u8],
+        tails: &[u8],
+    ) -> (usize, Result<(), MtdError>) {
+        if self.spec.timing.multi_plane {
+            self.copy_groups(moves, heads, tails)
+        } else {
+            self.copy_many(moves, heads, tails)
+        }
+    }
+
     fn erase(&mut self, block: Block) -> Result<(), MtdError> {
-        self.rail.step()?;
-        let first = Page(block.0.saturating_mul(self.spec.geometry.pages_per_block));
-        if block.0 >= self.spec.geometry.blocks {
-            return Err(MtdError::OutOfRange(first));
-        }
-        if self.cells.bad.has(block.0) {
-            return Err(MtdError::BadBlock(block));
-        }
-        self.recent.push(Recent::new(Recent::ERASE, block.0));
-        let window = self.calendar.erase(block, self.clock.now());
-        self.oplog.push(window, || LoggedKind::Erase(block));
-        self.counts.erases += 1;
-        let used = self.cells.blocks[block.0 as usize].next;
-        let fails = self.faults.fails
-            && self
-                .faults
-                .erase_fails(block, &self.cells.blocks[block.0 as usize]);
-        self.cells.erase(block);
-        self.oob.erase(block, used);
-        self.data.forget(first, used).map_err(MtdError::Backing)?;
-        if !self.plain {
-            self.update_plain();
-        }
-        if !self.carried.is_empty() {
-            (first.0..first.0 + used).for_each(|p| {
-                self.carried.remove(&p);
-            });
-        }
-        if fails {
-            self.counts.failures += 1;
-            (first.0..first.0 + self.spec.geometry.pages_per_block)
-                .for_each(|p| self.cells.set_odd(Page(p), Odd::Unreadable));
-            self.plain = false;
-            return Err(MtdError::EraseFailed(block));
-        }
-        Ok(())
+        self.erase_into(block, false)
+    }
+
+    fn slc_pages(&self) -> Option<u32> {
+        self.spec.slc_pages()
+    }
+
+    fn erase_slc(&mut self, block: Block) -> Result<(), MtdError> {
+        self.erase_into(block, true)
     }
 
     fn is_bad(&mut self, block: Block) -> Result<bool, MtdError> {
@@ -620,6 +634,7 @@ impl Mtd for Chip {
                 block.0.saturating_mul(self.spec.geometry.pages_per_block),
             )));
         }
+        self.enter_modes(block, block);
         let (_, window) = self.calendar.program(block, 0, Some(1), self.clock.now());
         self.clock.wait_until(window.end);
         self.oplog.push(

@@ -17,6 +17,7 @@ impl Chip {
         self.plain = !self.faults.fails
             && !self.faults.flips
             && !self.several_programs
+            && !self.any_slc
             && !self.oplog.is_on()
             && self.cells.all_ordinary()
             && self.oob.is_compact()

@@ -2,6 +2,7 @@
 //! to load and save.
 
 mod shape;
+mod slc;
 mod spare;
 
 use crate::dump::DumpFormat;
@@ -11,6 +12,7 @@ use nandlab_nand::{
     ChipSpec, Contents, Ecc, PageOrder, Reliability, Rules, SpecError, Timing, preset,
 };
 use shape::geometry;
+use slc::slc_mode;
 use spare::dump_format;
 use std::path::PathBuf;
 
@@ -55,10 +57,15 @@ impl ChipDescription {
         let dumped = load.is_some() || save.is_some();
         let dump =
             section.beside_preset(|section| dump_format(section, &mut geometry, spare, dumped))?;
+        let timing = timing(&mut section, known.map(|spec| &spec.timing), spare)?;
+        let rules = rules(&mut section, known.map(|spec| spec.rules))?;
+        let reliability = reliability(&mut section, known.map(|spec| &spec.reliability))?;
+        let own = (timing.erase_ns, reliability.rated_erases);
         let spec = ChipSpec {
-            timing: timing(&mut section, known.map(|spec| &spec.timing), spare)?,
-            rules: rules(&mut section, known.map(|spec| spec.rules))?,
-            reliability: reliability(&mut section, known.map(|spec| &spec.reliability))?,
+            slc: slc_mode(&mut section, known.and_then(|spec| spec.slc), own)?,
+            timing,
+            rules,
+            reliability,
             seed: section.beside_preset(|section| section.or("seed", 1))?,
             contents: Contents::Kept,
             superblock: None,
@@ -126,14 +133,7 @@ fn timing(
     base: Option<&Timing>,
     spare: u32,
 ) -> Result<Timing, DescriptionError> {
-    let mut time = |key, base: Option<u64>| {
-        let Time(ns) = section.needed(key, base.map(Time))?;
-        if ns > MAX_TIME {
-            Err(section.refuse(key, &Time(ns).write(), "at most an hour"))
-        } else {
-            Ok(ns)
-        }
-    };
+    let mut time = |key, base: Option<u64>| time(section, key, base);
     let read_ns = time("read", base.map(|t| t.read_ns))?;
     let program_ns = time("program", base.map(|t| t.program_ns))?;
     let erase_ns = time("erase", base.map(|t| t.erase_ns))?;
@@ -168,6 +168,20 @@ fn timing(
         multi_plane: section.or("multi-plane", base.is_some_and(|t| t.multi_plane))?,
         copy_back: section.or("copy-back", base.is_some_and(|t| t.copy_back))?,
     })
+}
+
+/// A time of an operation; needed if there is no `base`.
+fn time(
+    section: &mut Section,
+    key: &'static str,
+    base: Option<u64>,
+) -> Result<u64, DescriptionError> {
+    let Time(ns) = section.needed(key, base.map(Time))?;
+    if ns > MAX_TIME {
+        Err(section.refuse(key, &Time(ns).write(), "at most an hour"))
+    } else {
+        Ok(ns)
+    }
 }
 
 fn rules(section: &mut Section, base: Option<Rules>) -> Result<Rules, DescriptionError> {

@@ -224,7 +224,7 @@ mod tests {
         Scheme as LogScheme,
     };
     use nandlab_ftl::nftl::{Allocation, ChainVictim, NftlOptions, Ordering};
-    use nandlab_ftl::page::PageOptions;
+    use nandlab_ftl::page::{PageOptions, SlcOverflow};
     use std::path::Path;
 
     fn take(text: &str) -> Result<FtlDescription, String> {
@@ -332,6 +332,30 @@ mod tests {
     }
 
     #[test]
+    fn choices_that_need_planes_or_an_slc_mode_arrive_on_such_a_chip() {
+        let taken = |ftl: &str| {
+            let text = format!("[chip]\npreset = \"tlc-24GiB\"\n[ftl]\n{ftl}");
+            let mut document = Document::parse("e.toml", Path::new(""), &text, &[]).unwrap();
+            let description = Description::take(&mut document);
+            description.map(|description| options(&description.ftl))
+        };
+        let all = "multi-plane-copies = true\nslc-cache-blocks = 2048\nslc-overflow = \"fold\"\n";
+        let expected = PageOptions {
+            multi_plane_copies: true,
+            slc_cache_blocks: 2048,
+            slc_overflow: SlcOverflow::Fold,
+            ..PageOptions::default()
+        };
+        assert_eq!(taken(all).unwrap(), format!("{expected:?}"));
+        assert_eq!(taken("").unwrap(), format!("{:?}", PageOptions::default()));
+        let error = taken("slc-cache-blocks = 2049").unwrap_err().to_string();
+        assert!(
+            error.contains("found 2049, expected at most half of the chip's 4096 blocks"),
+            "{error}"
+        );
+    }
+
+    #[test]
     fn every_choice_of_the_replacement_block_scheme_arrives() {
         let taken = |text: &str| take(&format!("scheme = \"nftl\"\n{text}")).unwrap();
         let usual = format!("{:?}", NftlOptions::default());
@@ -390,6 +414,18 @@ mod tests {
             (
                 "map-cache = 1000",
                 "ftl.map-cache: found \"1000 B\", expected at least two map pages, \"4 KiB\"",
+            ),
+            (
+                "slc-cache-blocks = 8",
+                "ftl.slc-cache-blocks: found 8, expected 0 on a chip without an SLC mode",
+            ),
+            (
+                "slc-overflow = \"fold\"",
+                "ftl.slc-overflow: has no effect, it needs ftl.slc-cache-blocks above 0",
+            ),
+            (
+                "multi-plane-copies = true",
+                "ftl.multi-plane-copies: found true, expected false on a chip of one plane",
             ),
             (
                 "scheme = \"fast\"\nmap-cache = \"1 MiB\"",

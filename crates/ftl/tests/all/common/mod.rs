@@ -3,8 +3,9 @@
 
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba, Remap};
 use nandlab_crash::{DiskOp, operations};
+use nandlab_ftl::page::{PageFtl, PageOptions};
 use nandlab_mtd::Geometry;
-use nandlab_nand::{ChipSpec, Contents, Reliability, preset};
+use nandlab_nand::{Chip, ChipSpec, Contents, Reliability, preset};
 use nandlab_sim::Rng;
 use nandlab_testkit::chip;
 use nandlab_workload::pattern::{Amount, Order};
@@ -106,6 +107,20 @@ pub fn small_pages(seed: u64, blocks: u32, reliability: Reliability) -> ChipSpec
         },
         ..spec
     }
+}
+
+/// The smallest spare space that the page-mapped layer takes.
+pub fn least_spare(spec: &ChipSpec, options: &PageOptions) -> PageOptions {
+    let with = |percent: u32| PageOptions {
+        over_provisioning: f64::from(percent) / 100.0,
+        ..options.clone()
+    };
+    let fits = |options: &PageOptions| {
+        let chip = Chip::new(spec.clone()).unwrap();
+        PageFtl::format(chip, options.clone()).is_ok()
+    };
+    let least = (1..200).map(with).find(fits);
+    least.expect("a spare space that is enough")
 }
 
 /// Pages of 4 KiB on the dies and planes of an eMMC, without contents.

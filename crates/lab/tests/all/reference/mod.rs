@@ -16,6 +16,8 @@ const CHIP: &str = "[chip]\npreset = \"slc-2k\"\n";
 const FILES: &str = "[workload]\ntype = \"iozone\"\n";
 const FLASH: &str = "[ftl]\nscheme = \"none\"\n[fs]\ntype = \"jffs2\"\n";
 const DISK: &str = "[fs]\ntype = \"ext3\"\n";
+/// Keys of a chip whose blocks have an SLC mode.
+const SLC_MODE: &str = "cell-bits = 2\nslc-read = \"25 us\"\nslc-program = \"300 us\"\n";
 /// No section has this key, and none has one like it.
 const UNKNOWN: &str = "qqqqqqqqqqqqqqqqqqqq";
 /// The platform whose costs are shown: it has all of them.
@@ -67,6 +69,7 @@ fn tables() -> Vec<Table> {
                 "",
                 "contents = \"file\"\ncontents-file = \"a\"\n",
                 "save = \"dump\"\n",
+                SLC_MODE,
             ],
         ),
         Table::new("ftl", &[""]),
@@ -76,6 +79,8 @@ fn tables() -> Vec<Table> {
         let text = format!("[ftl]\nscheme = \"{kind}\"\n");
         all.push(Table::kind("ftl", kind, &text));
     }
+    let cached = format!("{CHIP}{SLC_MODE}[ftl]\nscheme = \"page\"\nslc-cache-blocks = 8\n");
+    all[3].descriptions.push(cached);
     let ubi = format!("[ubi]\nattach = \"ubil\"\n[fs]\ntype = \"jffs2\"\n{FILES}");
     all.push(Table::new("ubi", &[&ubi]));
     all.push(Table::new("fs", &[]));
