@@ -17,7 +17,7 @@ use nandlab_ext::{Checkpoint, ExtVolume, Mode};
 use nandlab_ftl::page::{PageOptions, SeededBug};
 use nandlab_testkit::scrambled::{Manner, Scrambled};
 use nandlab_vfs::{Mounted, Nature, Promise, Volume, VolumeError};
-use volumes::{WAYS, chip, ext3, ext4, fast, large_chip, layer};
+use volumes::{WAYS, chip, ext3, ext4, fast, large_chip, layer, unjournaled};
 
 /// Before, within and after every operation; one recovery in so many is cut again at all of its
 /// own.
@@ -105,6 +105,14 @@ fn ext4_keeps_its_promises_in_other_runs() {
         for volume in WAYS.map(ext4) {
             assert_survives(&large_stack(volume), &mixed(seed, 120), &sample);
         }
+    }
+}
+
+#[test]
+fn ext4_without_a_journal_keeps_what_was_fsynced() {
+    for seed in 1..7 {
+        let report = assert_survives(&large_stack(unjournaled()), &mixed(seed, 100), &plan(400));
+        assert_eq!(report.states, 3 * report.chip_ops);
     }
 }
 

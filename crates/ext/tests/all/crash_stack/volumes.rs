@@ -53,7 +53,15 @@ pub fn ext4(way: (Mode, Checkpoint)) -> ExtVolume {
     volume
 }
 
-/// The same with fast commits.
+/// The same without a journal.
+pub fn unjournaled() -> ExtVolume {
+    let mut volume = ext4((Mode::Unjournaled, Checkpoint::Copy));
+    volume.format.journal = false;
+    volume.format.journal_blocks = None;
+    volume
+}
+
+/// ext4 with fast commits.
 pub fn fast(checkpoint: Checkpoint) -> ExtVolume {
     let mut volume = ext4((Mode::Ordered, checkpoint));
     volume.format.fast_commit = true;
