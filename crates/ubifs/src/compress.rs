@@ -19,8 +19,8 @@ const WINDOW_MAX: u64 = 8 << 20;
 const WORTH: usize = 128;
 const SAVED: usize = 64;
 
-/// Linux's level for contents.
-const LEVEL: i32 = 6;
+/// Half a percent larger than with level 6, which Linux takes, for three quarters of the time.
+const LEVEL: i32 = 4;
 
 /// The compressors with their memory, which comes with the first use.
 #[derive(Default)]
