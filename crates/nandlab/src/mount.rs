@@ -39,6 +39,10 @@ pub struct Args {
     /// Let other users in
     #[arg(long)]
     everybody: bool,
+    /// Let the kernel keep what programs write until an fsync or its own write-back, as it does for
+    /// its own file systems
+    #[arg(long)]
+    write_back: bool,
     /// How fast it answers: as this machine simulates it, or as the device would
     #[arg(long, value_enum, default_value_t = Pace::None)]
     pace: Pace,
@@ -133,6 +137,7 @@ impl Args {
             source,
             read_only: self.read_only,
             everybody: self.everybody,
+            write_back: self.write_back,
             threads: self.threads,
             ..options
         };

@@ -4,7 +4,7 @@ use super::STATS;
 use super::attributes::{FOR_EVER, file_attr, node, time_or_now};
 use super::listing::{list, list_plus};
 use super::served::{Request as Queued, Served, now};
-use super::{lists, privileges};
+use super::{Options, lists, privileges};
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
     INodeNo, InitFlags, KernelConfig, LockOwner, Notifier, OpenAccMode, OpenFlags, RenameFlags,
@@ -30,6 +30,8 @@ const STATS_NODE: INodeNo = INodeNo(u64::MAX);
 pub struct Bridge {
     queue: SyncSender<Queued>,
     has_stats: bool,
+    /// As the option of the mount.
+    write_back: bool,
     /// The statistics as each opener found them.
     snapshots: Arc<Mutex<BTreeMap<u64, String>>>,
     opened: Arc<AtomicU64>,
@@ -43,12 +45,13 @@ pub struct Bridge {
 impl Bridge {
     pub fn new(
         queue: SyncSender<Queued>,
-        has_stats: bool,
+        options: &Options<'_>,
         notifier: Arc<OnceLock<Notifier>>,
     ) -> Self {
         Self {
             queue,
-            has_stats,
+            has_stats: options.stats.is_some(),
+            write_back: options.write_back,
             snapshots: Arc::default(),
             opened: Arc::default(),
             notifier,
@@ -205,6 +208,9 @@ impl Filesystem for Bridge {
         let privileges = InitFlags::FUSE_HANDLE_KILLPRIV_V2;
         for wish in [listing, lists, privileges, InitFlags::FUSE_CACHE_SYMLINKS] {
             _ = config.add_capabilities(wish);
+        }
+        if self.write_back {
+            _ = config.add_capabilities(InitFlags::FUSE_WRITEBACK_CACHE);
         }
         let opens_dirs = config.add_capabilities(InitFlags::FUSE_NO_OPENDIR_SUPPORT);
         let opens_files = config.add_capabilities(InitFlags::FUSE_NO_OPEN_SUPPORT);

@@ -55,6 +55,9 @@ pub struct Options<'a> {
     /// Lets users other than the mounting one in; for anybody but root, `/etc/fuse.conf` must say
     /// `user_allow_other`.
     pub everybody: bool,
+    /// The kernel keeps what programs write in its page cache until an fsync, or until its own
+    /// write-back, as for its own file systems. Otherwise each write reaches the file system at once.
+    pub write_back: bool,
     /// Threads that take requests from the kernel.
     pub threads: NonZeroUsize,
     /// When dirty data in memory is written.
@@ -74,6 +77,7 @@ impl Default for Options<'_> {
             source,
             read_only: false,
             everybody: false,
+            write_back: false,
             threads,
             limits: Limits::new(MEMORY),
             stats: None,
@@ -108,7 +112,7 @@ pub fn serve(
     let dir = dir.canonicalize().map_err(failed)?;
     let (queue, requests) = sync_channel(QUEUE);
     let notifier = Arc::default();
-    let bridge = bridge::Bridge::new(queue, options.stats.is_some(), Arc::clone(&notifier));
+    let bridge = bridge::Bridge::new(queue, &options, Arc::clone(&notifier));
     let session = Session::new(bridge, &dir, &config(&options)).map_err(failed)?;
     // Before the first request.
     _ = notifier.set(session.notifier());

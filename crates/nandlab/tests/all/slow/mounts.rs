@@ -129,6 +129,15 @@ fn assert_same(one: &Path, other: &Path) {
 
 #[test]
 fn what_programs_leave_in_each_stack_is_there_when_the_saved_chip_is_mounted_again() {
+    is_there_when_mounted_again(&[]);
+}
+
+#[test]
+fn so_it_is_where_the_kernel_keeps_what_they_write() {
+    is_there_when_mounted_again(&["--write-back"]);
+}
+
+fn is_there_when_mounted_again(options: &[&str]) {
     let scratch = tempfile::tempdir().unwrap();
     for (fs, stack, save, load) in stacks(scratch.path()) {
         let dir = scratch.path().join(format!("{fs}.dir"));
@@ -140,7 +149,7 @@ fn what_programs_leave_in_each_stack_is_there_when_the_saved_chip_is_mounted_aga
         if fs.starts_with("ext") {
             fs::create_dir(model.join("lost+found")).unwrap();
         }
-        let mount = Mount::new(&stack, &dir, &["--set", &save]);
+        let mount = Mount::new(&stack, &dir, &[options, &["--set", &save]].concat());
         fill(&dir, fs != "fat");
         assert_same(&model, &dir);
         let stats = fs::read_to_string(dir.join(".nandlab.json")).unwrap();

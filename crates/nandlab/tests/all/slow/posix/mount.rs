@@ -12,35 +12,47 @@ use std::{env, fs};
 pub struct StackUnderTest {
     pub name: &'static str,
     description: &'static str,
+    options: &'static [&'static str],
     /// Seconds by which times of two changes surely differ.
     pub nap: f64,
 }
 
-/// Each file system on what it was made for.
-pub const STACKS: [StackUnderTest; 5] = [
+/// Each file system on what it was made for, and one whose writes the kernel keeps.
+pub const STACKS: [StackUnderTest; 6] = [
     StackUnderTest {
         name: "ext3",
         description: "[chip]\npreset = \"slc-2k\"\nsize = \"256 MiB\"\n[ftl]\nscheme = \"page\"\n[fs]\ntype = \"ext3\"\n",
+        options: &[],
+        nap: 0.01,
+    },
+    StackUnderTest {
+        name: "ext3",
+        description: "[chip]\npreset = \"slc-2k\"\nsize = \"256 MiB\"\n[ftl]\nscheme = \"page\"\n[fs]\ntype = \"ext3\"\n",
+        options: &["--write-back"],
         nap: 0.01,
     },
     StackUnderTest {
         name: "ext4",
         description: "[chip]\npreset = \"slc-2k\"\nsize = \"256 MiB\"\n[ftl]\nscheme = \"page\"\n[fs]\ntype = \"ext4\"\n",
+        options: &[],
         nap: 0.01,
     },
     StackUnderTest {
         name: "f2fs",
         description: "[chip]\npreset = \"slc-2k\"\nsize = \"256 MiB\"\n[ftl]\nscheme = \"page\"\n[fs]\ntype = \"f2fs\"\n",
+        options: &[],
         nap: 0.01,
     },
     StackUnderTest {
         name: "jffs2",
         description: "[chip]\npreset = \"slc-2k\"\nsize = \"256 MiB\"\n[ftl]\nscheme = \"none\"\n[fs]\ntype = \"jffs2\"\n",
+        options: &[],
         nap: 1.05,
     },
     StackUnderTest {
         name: "ubifs",
         description: "[chip]\npreset = \"slc-2k\"\nsize = \"256 MiB\"\n[ubi]\nattach = \"scan\"\n[fs]\ntype = \"ubifs\"\n",
+        options: &[],
         nap: 0.01,
     },
 ];
@@ -77,6 +89,7 @@ impl Mount {
             .arg(&description)
             .arg(&at)
             .arg("--everybody")
+            .args(stack.options)
             .stdout(Stdio::piped());
         let mut command = command.spawn().expect("the command was built");
         let mut said = String::new();
