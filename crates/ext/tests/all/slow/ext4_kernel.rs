@@ -15,7 +15,7 @@ use nandlab_vfs::{FileSystem, Ino, Rename, SetAttr};
 const CALLS: u64 = 20_000;
 
 /// Names of volumes, and what mke2fs gets for them.
-const VOLUMES: [(&str, &[&str]); 7] = [
+const VOLUMES: [(&str, &[&str]); 9] = [
     ("inline", &["-t", "ext4", "-b", "1024", "-O", "inline_data"]),
     ("small", &["-t", "ext4", "-b", "1024"]),
     ("large", &["-t", "ext4", "-b", "4096"]),
@@ -56,6 +56,11 @@ const VOLUMES: [(&str, &[&str]); 7] = [
         "unjournaled",
         &["-t", "ext4", "-b", "4096", "-O", "^has_journal"],
     ),
+    ("fast", &["-t", "ext4", "-b", "1024", "-O", "fast_commit"]),
+    (
+        "fast-large",
+        &["-t", "ext4", "-b", "4096", "-O", "fast_commit"],
+    ),
 ];
 
 fn rules() -> Rules {
@@ -83,9 +88,13 @@ fn the_kernel_reads_an_ext4_that_we_used_and_recovers_what_we_left_in_its_journa
             if name == "unjournaled" && left == Left::Crashed {
                 continue;
             }
+            let ways = Options {
+                fast_commit: name.starts_with("fast"),
+                ..Options::default()
+            };
             let name = format!("{name}-{left:?}");
             let mut disk = made_by_mke2fs(96 * 1024, options);
-            used_with(&mut disk, Options::default(), left, (seed, rules(), CALLS));
+            used_with(&mut disk, ways, left, (seed, rules(), CALLS));
             assert_eq!(needs_recovery(&mut disk), left == Left::Crashed);
             volumes.add_listed(&name, &mut disk, "ext4");
             let mut ext = mount(&mut disk);
