@@ -27,7 +27,7 @@ const SECONDS_MAX: u32 = 60;
 const INPUT_BYTES_MAX: u32 = 512;
 /// Of the whole process, corpus and coverage included; what a run may take is in each target.
 const PROCESS_MIB_MAX: u32 = 1024;
-/// Lines that are shown of a finding.
+/// Lines of a finding on the screen.
 const TAIL: usize = 60;
 
 pub fn run(words: &[String]) -> Outcome {

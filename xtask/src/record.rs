@@ -29,7 +29,7 @@ const KINDS: [(&str, &str); 3] = [
 const DISK_BYTES: u64 = 96 << 20;
 /// Bytes of a sector.
 const SECTOR: u32 = 512;
-/// Bytes of the noise that files are cut from, and of the whole source tree at most.
+/// Bytes of the noise that fills files, and of the whole source tree at most.
 const NOISE: usize = 8 << 20;
 /// Files of the source tree.
 const FILES: u64 = 300;
@@ -144,7 +144,7 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
         .collect()
 }
 
-/// What a trace holds, as a row of the README, and its number of lines. Fails if a line does not
+/// The contents of a trace, as a row of the README, and its number of lines. Fails if a line does not
 /// parse or a request leaves the disk.
 fn row(name: &str) -> Result<(String, u64), String> {
     let text = fs::read(path(name)).map_err(|why| format!("{}: {why}", path(name).display()))?;

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 use verdicts::{Found, List, Verdict};
 
-/// What xfstests is built of and looks for, beyond what tests of ours need.
+/// The packages that xfstests takes and looks for, beyond those of our tests.
 const NEEDED: &[(&str, &str)] = &[
     ("/usr/bin/autoconf", "autoconf"),
     ("/usr/bin/automake", "automake"),
@@ -171,12 +171,12 @@ fn generic(checkout: &Path, list: &List) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-/// Where a stack is judged.
+/// The place of one stack's run.
 struct Place {
     stack: &'static str,
-    /// What goes with the run: media, mount points, the programs.
+    /// Files that go with the run: media, mount points, the programs.
     work: tempfile::TempDir,
-    /// What stays: xfstests' own results.
+    /// Files that stay: xfstests' own results.
     kept: PathBuf,
 }
 
@@ -298,7 +298,7 @@ impl Place {
     }
 }
 
-/// What is said, as it is said: a piece may end within a line.
+/// The output as it comes: a piece may end within a line.
 fn lines_of(child: &mut Child) -> Receiver<Vec<u8>> {
     let (said, pieces) = channel();
     let mut from = BufReader::new(child.stdout.take().expect("it is a pipe"));
@@ -316,7 +316,7 @@ fn lines_of(child: &mut Child) -> Receiver<Vec<u8>> {
 /// Follows what xfstests says.
 struct Watch {
     limit: Duration,
-    /// What was said since the last end of a line.
+    /// The output since the last end of a line.
     line: String,
     found: Vec<(String, Found)>,
 }

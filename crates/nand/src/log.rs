@@ -8,7 +8,7 @@ use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 use nandlab_mtd::{Block, Geometry, Mtd, MtdError, Page};
 use nandlab_sim::{Nanos, mix};
 
-/// One media operation as it was issued.
+/// One media operation as the host issued it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedOp {
     /// The operation with its data.
@@ -20,7 +20,7 @@ pub struct LoggedOp {
 }
 
 impl LoggedOp {
-    /// Whether both are copies in one program of several planes, if they are on one die.
+    /// True if both are copies in one program of several planes, if they are on one die.
     fn is_joined(&self, other: &Self) -> bool {
         let is_copy = |op: &Self| matches!(op.kind, LoggedKind::Copy { .. });
         let window = |op: &Self| (op.start, op.end);
@@ -33,7 +33,7 @@ impl LoggedOp {
 pub enum LoggedKind {
     /// A page program (data empty: OOB only).
     Program {
-        /// The page that is programmed.
+        /// The page that it programs.
         page: Page,
         /// The bytes of the page.
         data: Box<[u8]>,
@@ -42,9 +42,9 @@ pub enum LoggedKind {
     },
     /// A copy inside the array.
     Copy {
-        /// The page that is read.
+        /// The page that it reads.
         from: Page,
-        /// The page that is programmed.
+        /// The page that it programs.
         to: Page,
         /// OOB bytes that travel with the data.
         kept: usize,
@@ -59,7 +59,7 @@ pub enum LoggedKind {
     MarkBad(Block),
     /// A line of the memory beside the chip.
     Line {
-        /// The line that is written.
+        /// The line that it writes.
         line: u32,
         /// Its bytes.
         data: Box<[u8]>,
@@ -71,7 +71,7 @@ pub enum LoggedKind {
 pub enum Fate {
     /// The operation never began before the cut.
     NotStarted,
-    /// It was interrupted; the word chooses how far it got.
+    /// The cut interrupted it; the word chooses how far it got.
     Torn(u64),
     /// It is on the medium, though it was not acknowledged.
     Done,
@@ -106,12 +106,12 @@ impl Chip {
         self.update_plain();
     }
 
-    /// Whether operations are kept.
+    /// True if the log keeps operations.
     pub fn is_logging(&self) -> bool {
         self.oplog.is_on()
     }
 
-    /// Operations of the chip that are logged so far, without those of the memory beside it.
+    /// Operations of the chip in the log so far, without those of the memory beside it.
     pub fn logged(&self) -> &[LoggedOp] {
         self.oplog.0.as_deref().unwrap_or_default()
     }
@@ -190,7 +190,7 @@ impl Chip {
             refused => return refused,
         }
         match word % 3 {
-            // Enough charge was moved for the page to read correctly.
+            // The cells hold enough charge for the page to read correctly.
             0 => {}
             1 => self.cells.set_odd(page, Odd::Unreadable),
             _ => self.cells.set_odd(page, Odd::Blank),
@@ -214,7 +214,7 @@ impl Chip {
     }
 }
 
-/// A log in the order of time: what is done at a moment, and what is under way.
+/// A log in the order of time: the operations complete at a moment, and those under way.
 ///
 /// At time `t` an operation that ended by then is on the medium, and one that began later is not.
 /// Of those under way on each die the oldest has any [`Fate`], and the younger ones have not begun
@@ -319,9 +319,9 @@ impl<'a> CrashStates<'a> {
 /// What a cut leaves of a log, the same for equal chips.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Remains {
-    /// All operations before this place in the log are done.
+    /// All operations before this place in the log have ended.
     all_before: usize,
-    /// Places behind it that are done, ascending.
+    /// Places behind it of operations that have ended, ascending.
     done: Vec<usize>,
     /// Operations half done, by their places in the log, ascending; the word says how far.
     torn: Vec<(usize, u64)>,
@@ -343,9 +343,9 @@ impl Remains {
 pub struct DistinctStates<'a> {
     timeline: Timeline<'a>,
     geometry: &'a Geometry,
-    /// What is done in all states from here on.
+    /// The operations that have ended in all states from here on.
     base: Remains,
-    /// What earlier states consisted of, and what the host knew.
+    /// The parts of earlier states, and what the host knew.
     seen: Vec<(Remains, usize)>,
 }
 
@@ -387,7 +387,7 @@ impl<'a> DistinctStates<'a> {
     }
 }
 
-/// A failure of the medium recurs when it is replayed; it is part of the state.
+/// A failure of the medium recurs in a replay; it is part of the state.
 fn ignore_recurring(result: Result<(), MtdError>) -> Result<(), MtdError> {
     match result {
         Err(MtdError::ProgramFailed(_) | MtdError::EraseFailed(_)) => Ok(()),
@@ -396,7 +396,7 @@ fn ignore_recurring(result: Result<(), MtdError>) -> Result<(), MtdError> {
 }
 
 impl LoggedKind {
-    /// The die that is changed; none of them is the memory beside the chip.
+    /// The die that changes; none of them is the memory beside the chip.
     fn die(&self, g: &Geometry) -> u32 {
         match self {
             Self::Program { page, .. } | Self::Copy { to: page, .. } => g.die_of(g.block_of(*page)),

@@ -74,7 +74,7 @@ impl Oob {
     }
 
     /// The fast path for compact blocks: a prefix and a common part, both plain. False if the block
-    /// does not agree; then nothing was done.
+    /// does not agree; then nothing changed.
     #[inline]
     pub fn program_short(
         &mut self,
@@ -101,7 +101,7 @@ impl Oob {
 
     /// The fast path to copy. Each target gets the first word of its source, whose bytes go to its
     /// row of heads too, and then its row of tails. False if the rows are of other widths or the
-    /// block does not agree; then nothing was done. The targets are erased.
+    /// block does not agree; then nothing changed. The targets are erased.
     #[inline]
     pub fn copy_short(
         &mut self,
@@ -133,7 +133,7 @@ impl Oob {
             return false;
         }
         self.common[block.0 as usize] = kept;
-        // A block's words are read in order, the blocks in no order: those of the next run are
+        // The reads take a block's words in order, the blocks in no order: those of the next run are
         // asked for now.
         self.prefetch(Page(moves[moves.len() - 1].from.0 + 1));
         for (head, m) in heads.iter_mut().zip(moves) {
@@ -231,7 +231,7 @@ impl Oob {
     }
 }
 
-/// Prefix and common part of OOB bytes; what is not given is erased.
+/// Prefix and common part of OOB bytes; all others stay erased.
 #[inline]
 fn split(oob: &[u8]) -> (u64, u64) {
     if let Ok(short) = oob.try_into() {

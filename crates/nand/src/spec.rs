@@ -14,7 +14,7 @@ pub struct ChipSpec {
     pub rules: Rules,
     /// How bits flip and blocks wear out.
     pub reliability: Reliability,
-    /// Whether page data is kept.
+    /// How the chip keeps page data.
     pub contents: Contents,
     /// Seed of factory-bad blocks, failures and bit errors.
     pub seed: u64,
@@ -24,10 +24,10 @@ pub struct ChipSpec {
     pub slc: Option<SlcMode>,
 }
 
-/// Multi-level cells that hold one bit each: a block that was erased into SLC mode has fewer pages,
+/// Multi-level cells that hold one bit each: a block in SLC mode has fewer pages,
 /// is quicker and lives longer.
 ///
-/// Its pages are numbered from zero without gaps. Real chips leave out the row addresses of the
+/// The numbers of its pages begin at zero and have no gaps. Real chips leave out the row addresses of the
 /// other pages, and need the mode with each command; this one knows the mode of each block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlcMode {
@@ -88,7 +88,7 @@ pub struct Timing {
 pub enum PageOrder {
     /// Any order (small-block SLC).
     Any,
-    /// Ascending; pages may be left out (large-block SLC and everything since).
+    /// Ascending; the host may leave out pages (large-block SLC and everything since).
     Ascending,
 }
 
@@ -156,12 +156,12 @@ impl Ecc {
     }
 }
 
-/// Whether page data is kept.
+/// How the chip keeps page data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
     /// In memory, as reference-counted pages.
     Kept,
-    /// Not at all: programmed pages read as zeros, OOB is kept. For wear, lifetime and speed.
+    /// Not at all: programmed pages read as zeros, OOB stays. For wear, lifetime and speed.
     Dropped,
 }
 

@@ -1,20 +1,20 @@
-//! An SLC cache: blocks of multi-level cells in SLC mode that take what the host writes, and are
-//! folded into the other blocks later. Drives call it SLC cache, TurboWrite or nCache; UFS calls it
-//! WriteBooster buffer, and the move out of it is called folding or flushing.
+//! An SLC cache: blocks of multi-level cells in SLC mode take what the host writes, and the layer
+//! folds them into the other blocks later. Makers say SLC cache, TurboWrite or nCache. UFS says
+//! WriteBooster buffer, and folding or flushing for the move out of it.
 //!
-//! *How.* The cache has blocks of its own, a number that does not change while it is attached. The
-//! host's pages go to its open blocks, one for each die and plane, while it has free blocks. A filled
-//! block is folded, the oldest first: its valid pages are copied to the open blocks of the host's
-//! last stream. It is folded while the host is idle, or when the cache is full and
+//! *How.* The cache has blocks of its own, a number that does not change between attaches. The
+//! host's pages go to its open blocks, one for each die and plane, while it has free blocks. A fold
+//! takes the filled block that is oldest. It copies the valid pages to the open blocks of the host's
+//! last stream. Folds run while the host is idle, or when the cache is full and
 //! [`SlcOverflow::Fold`] says so. A filled block without valid pages needs no copies.
 //!
 //! *On flash* a page in the cache is a page as any other; the header of its block says that the
 //! block is in SLC mode, and so how many pages it has. An attach needs nothing else.
 //!
 //! *Power loss.* The four rules of the layer cover the cache. A fold is collection from another kind
-//! of block. The block goes back to the cache when its pages are issued elsewhere, and when the map
-//! pages of what was discarded are. Its next erase waits for all of that. A cut within a fold leaves
-//! pages in both places, and the sequence numbers say which is newer.
+//! of block. The block goes back to the cache when the programs of its pages elsewhere have begun,
+//! and those of map pages with earlier discards. Its next erase waits for all of that. A cut within
+//! a fold leaves pages in both places, and the sequence numbers say which is newer.
 
 use super::collect::Evacuation;
 use super::frontier::Stream;
@@ -29,7 +29,7 @@ pub enum SlcOverflow {
     /// Past the cache, to multi-level blocks. The cache stays full until the host is idle.
     #[default]
     Direct,
-    /// To the cache, which is folded to make space.
+    /// To the cache, which a fold makes space in.
     Fold,
 }
 
@@ -42,9 +42,9 @@ pub(super) struct SlcCache {
     pub stream: Stream,
     /// Where pages go that go past it.
     pub direct: Stream,
-    /// The block that is being folded.
+    /// The block that a fold is emptying.
     folding: Option<u32>,
-    /// Pages that go past it before it is tried again.
+    /// Pages that go past it before the next try.
     pass: u32,
 }
 
@@ -72,7 +72,7 @@ pub(super) fn check_mode(options: &PageOptions, mtd: &impl Mtd) -> Result<(), At
 }
 
 impl<M: Mtd> PageFtl<M> {
-    /// What comes before a page of the host, with collection in steps or an SLC cache.
+    /// Does the work that comes before a page of the host, with collection in steps or an SLC cache.
     #[cold]
     pub(super) fn before_write(&mut self) -> Result<(), BlockError> {
         if self.options.collection == Collection::Steps {
@@ -86,7 +86,8 @@ impl<M: Mtd> PageFtl<M> {
         let Some(slc) = &mut self.slc else {
             return Ok(());
         };
-        let (cache, direct) = (slc.stream, slc.direct);
+        let cache = slc.stream;
+        let direct = slc.direct;
         if slc.pass > 0 {
             slc.pass -= 1;
         } else if self.slc_has_space(cache)? {
@@ -193,7 +194,7 @@ impl<M: Mtd> PageFtl<M> {
         Stream::Host(self.options.streams.max(1) - 1)
     }
 
-    /// Moves at most `budget` pages out of the block that is folded, or of the next one. Gives
+    /// Moves at most `budget` pages out of the block in the fold, or of the next one. Gives
     /// whether there is such a block.
     fn fold(&mut self, budget: u32) -> Result<bool, BlockError> {
         let Some(slc) = &mut self.slc else {
@@ -235,7 +236,7 @@ impl<M: Mtd> PageFtl<M> {
         Ok(())
     }
 
-    /// Whether the cache lacks a block that the pool can spare. After an attach that may be so for a
+    /// True if the cache lacks a block that the pool can spare. After an attach that may be so for a
     /// while: blocks that were open at cuts wait for collection.
     pub(super) fn may_grow_slc(&self) -> bool {
         let size = self.blocks.buffer.size();

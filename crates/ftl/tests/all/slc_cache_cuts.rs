@@ -121,7 +121,8 @@ fn assert_run_has_everything(subject: &Disk<Resting>, ops: &[DiskOp]) {
     serve(&mut device, ops);
     let tally = device.device.tally();
     let of = |cause| tally.rows().find(|row| row.0 == cause).unwrap().1;
-    let (fold, collection) = (of(Cause::Fold), of(Cause::Collection));
+    let fold = of(Cause::Fold);
+    let collection = of(Cause::Collection);
     assert!(fold.copies > 40 && fold.erases > 30, "{tally:?}");
     assert!(
         collection.erases > 10 && of(Cause::Mapping).programs > 20,

@@ -306,10 +306,8 @@ fn a_lifetime_counts_erases_into_slc_mode_by_their_share() {
         outcome(&text).result.flash
     };
     let [equal, double] = [life(3000), life(6000)];
-    let (slc, all) = (
-        equal.slc_cache.unwrap().erases,
-        equal.causes.iter().map(|row| row.erases).sum::<u64>(),
-    );
+    let slc = equal.slc_cache.unwrap().erases;
+    let all = equal.causes.iter().map(|row| row.erases).sum::<u64>();
     let ratio = double.lifetime_bytes.unwrap() as f64 / equal.lifetime_bytes.unwrap() as f64;
     let expected = all as f64 / (all as f64 - slc as f64 / 2.0);
     assert!(
