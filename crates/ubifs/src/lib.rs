@@ -81,7 +81,7 @@ mod writer;
 mod xattr;
 
 #[doc(hidden)]
-pub use bug::SeededBug;
+pub use bug::{SeededBug, Switches};
 pub use check::Totals;
 pub use compress::{Packed, Packer};
 pub use error::UbifsError;
