@@ -219,11 +219,11 @@ impl<L: Lebs> FileSystem for Ubifs<L> {
     }
 
     fn statfs(&mut self) -> Answer<StatFs> {
-        let main = self.media.geometry().main_bytes();
+        let all = self.all_bytes();
         let free = self.free_bytes() / u64::from(BLOCK);
         Ok(StatFs {
             block_bytes: BLOCK,
-            blocks: main / u64::from(BLOCK),
+            blocks: (all / u64::from(BLOCK)).max(free),
             free,
             available: free,
             inodes: self.highest_inode,

@@ -23,7 +23,7 @@
 //! `fixup` for volumes from a programmer; `names`, `contents`, `xattr` and `batch`
 //! turn calls into groups of nodes, for the heads of `journal`; `commit` writes the index of
 //! `tree` through `index_out`, the properties of `blocks` and `lpt_tree`, and the orphans;
-//! `collect` makes room. Of a damaged volume, `survey` finds every node: `salvage` makes an index
+//! `collect` makes room, and `room` tells how much there is. Of a damaged volume, `survey` finds every node: `salvage` makes an index
 //! of them, `guess` a superblock, and `reconnect` names for inodes without a path. `past` tells of
 //! former nodes.
 //!
@@ -70,6 +70,7 @@ mod past;
 mod ready;
 mod reconnect;
 mod replay;
+mod room;
 mod salvage;
 mod scan;
 mod shorten;

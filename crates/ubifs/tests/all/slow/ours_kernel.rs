@@ -18,7 +18,7 @@ use nandlab_testkit::{kernel, tools, xattrs};
 use nandlab_ubifs::format::KeyHash;
 use nandlab_ubifs::{Counts, Format, LebError, LebShape, Lebs, Switches, UbiLebs, Ubifs, format};
 use nandlab_vfs::model::{Model, Rules};
-use nandlab_vfs::{Caller, Errno, FileSystem, Ino, NewNode, Sync, Time};
+use nandlab_vfs::{Caller, Errno, FileSystem, Ino, NewNode, StatFs, Sync, Time};
 use std::cell::Cell;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -29,8 +29,6 @@ use std::time::Duration;
 const USUAL: u64 = 3100;
 /// Calls between two looks at the free space.
 const STRETCH: u64 = 3;
-/// Bytes of the longest data node.
-const DATA_NODE: u32 = 4144;
 /// The limit of a boot: a guest without hardware support is slow.
 const PATIENCE: Duration = Duration::from_secs(3 * 3600);
 /// Images lie at multiples of this.
@@ -108,6 +106,7 @@ struct Seen {
     dump: Vec<u8>,
     manifest: Manifest,
     attributes: Attributes,
+    space: StatFs,
 }
 
 /// A volume whose power fails when the next commit would write its master nodes.
@@ -172,6 +171,7 @@ fn made(chip: Chip, case: &Case) -> Seen {
         assert!(fs.journal().fixup && !fs.head().needs_fixup());
     }
     written(&mut fs, case);
+    let space = fs.statfs().unwrap();
     let attributes = xattrs::seen(&mut fs);
     let manifest = manifest(&mut fs);
     if !case.is_cut {
@@ -188,6 +188,7 @@ fn made(chip: Chip, case: &Case) -> Seen {
         dump: ubi.into_medium().into_backing(),
         manifest,
         attributes,
+        space,
     }
 }
 
@@ -272,9 +273,7 @@ const COLLIDING: [&[u8]; 9] = [
 fn top_up(fs: &mut Volume, model: &mut Model, turn: u64, collides: bool) {
     let here = fs.head().geometry;
     let part = here.main_bytes() / 32;
-    // The free bytes count the end of a block that takes no whole data node.
-    let ends = u64::from(here.leb % DATA_NODE) * u64::from(here.main_lebs());
-    let least = part + ends + 2 * u64::from(here.leb);
+    let least = part + 2 * u64::from(here.leb);
     for number in 0..200 {
         let space = fs.statfs().unwrap();
         let free = space.available * u64::from(space.block_bytes);
@@ -458,6 +457,25 @@ fn judge_cases(chip: Chip, cases: Vec<Case>) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Compares the blocks and free blocks that the kernel tells with ours.
+fn spaces(kernel: Option<&str>, ours: StatFs, main: u64) -> Result<(), String> {
+    let said = kernel.unwrap_or_default();
+    let numbers = said.split(' ').map(str::parse);
+    let numbers: Result<Vec<u64>, _> = numbers.collect();
+    let Ok([blocks, free]) = numbers.as_deref() else {
+        return Err(format!("{said}, expected two numbers"));
+    };
+    println!(
+        "space: the kernel {said}, ours {} {}, of {main}",
+        ours.blocks, ours.free
+    );
+    let far = main / 40;
+    match blocks.abs_diff(ours.blocks) <= far && free.abs_diff(ours.free) <= far {
+        true => Ok(()),
+        false => Err(format!("{said}, ours {ours:?}")),
+    }
+}
+
 /// Compares what the kernel saw of our volume, and what we see of what it made of that.
 fn same(report: &Report, key: &str, chip: Chip, ours: &Seen, dump: Vec<u8>) -> Result<(), String> {
     let of = |end: &str| {
@@ -467,6 +485,9 @@ fn same(report: &Report, key: &str, chip: Chip, ours: &Seen, dump: Vec<u8>) -> R
     };
     let (manifest_seen, attributes) = of("ours");
     first_lines(&differences(manifest_seen, &ours.manifest))?;
+    let main = u64::from(chip.blocks) * u64::from(chip.block / ours.space.block_bytes);
+    spaces(report.value(&format!("{key}-space")), ours.space, main)
+        .map_err(|why| format!("free space: {why}"))?;
     first_lines(&xattrs::differences(&attributes, &ours.attributes))?;
     let (manifest_seen, attributes) = of("kernel");
     let mut fs = mounted(chip, dump).map_err(|error| error.to_string())?;
