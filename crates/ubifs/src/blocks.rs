@@ -68,7 +68,7 @@ impl Blocks {
         self.props[at].is_index = true;
     }
 
-    /// Drops the blocks behind the first ones, so many of which are left.
+    /// Keeps so many of the first blocks.
     pub fn truncate(&mut self, lebs: u32) {
         self.props.truncate(lebs as usize);
         self.taken.truncate(lebs as usize);

@@ -44,8 +44,8 @@ pub enum SeededBug {
     KeepSizes,
     /// Nodes of the journal are applied in the order of their blocks.
     ReplayUnsorted,
-    /// A block is written anew before a commit, although names in it share their hashes. Linux does
-    /// that; only its own replay is misled.
+    /// The journal writes a collected block before a commit, although names in it share their
+    /// hashes. Linux does that, and its own replay mistakes them.
     ReuseNames,
     /// The same, and the replay takes a new node there for an old name.
     TrustOldPlaces,
@@ -55,6 +55,6 @@ pub enum SeededBug {
     KeepLogAge,
     /// Nodes that only the last commit has count as gaps.
     FillKept,
-    /// A block with filled gaps is unmapped and written, and not changed whole.
+    /// A commit unmaps a block to fill its gaps, and does not change it whole.
     UnmapGaps,
 }

@@ -328,7 +328,8 @@ mod tests {
         fs.close_head(Head::Base).unwrap();
         fs.open_head(Head::Base, lnum, 0).unwrap();
         // An entry of a name that lies elsewhere.
-        let (from, to) = (name(0), name(NAMES - 1));
+        let from = name(0);
+        let to = name(NAMES - 1);
         let from = (Ino::ROOT, from.as_bytes());
         let to = (Ino::ROOT, to.as_bytes());
         fs.rename(from, to, Rename::Replace, by.now).unwrap();

@@ -147,7 +147,7 @@ impl<'a, L: Lebs> IndexOut<'a, L> {
         }
     }
 
-    /// Opens the index block with the most unused bytes. Returns `false` if none is left.
+    /// Opens the index block with the most unused bytes. Returns `false` if there is none.
     fn open_gaps(&mut self) -> Result<bool> {
         let mut left = match self.left.take() {
             Some(left) => left,

@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use nandlab_vfs::report::Report;
 use nandlab_vfs::{FileType, Gate, Gated, Ino};
 
-/// What a mount found in the journal.
+/// The journal as a mount found it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Journal {
     /// The volume was not unmounted: its last writes may be torn.

@@ -12,7 +12,7 @@ pub(crate) struct Media<L> {
     lebs: L,
     pub head: Super,
     node: Vec<u8>,
-    /// What the heads of the journal have not written yet.
+    /// Bytes that the heads of the journal have not written yet.
     pub heads: [Option<Buffer>; 3],
     switches: Switches,
     /// Nodes that a salvage made, in blocks behind the last one.

@@ -1,6 +1,6 @@
 //! A mounted volume made ready to be written.
 //!
-//! *Promises.* What a power cut left torn is written anew, as Linux does at a mount that may write:
+//! *Promises.* It writes torn places anew, as Linux does at a mount that may write:
 //! master nodes, log, journal, heads. Then a commit takes over the journal. *Power loss.* At every
 //! step the same volume is found again: a block is changed whole, and the commit comes last.
 

@@ -19,7 +19,7 @@ use crate::sizes::Sizes;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-/// What a node of the journal does.
+/// The change of a node of the journal.
 #[derive(Debug)]
 enum Change {
     Inode {

@@ -40,8 +40,8 @@ impl<L: Lebs> Ubifs<L> {
         self.without_nodes(u64::from(lebs) * u64::from(here.leb - here.leb % DATA_NODE))
     }
 
-    /// The contents in so many bytes of data nodes. For each of them, as for Linux, three nodes of
-    /// the index may be written that are half full.
+    /// The contents in so many bytes of data nodes. Each of them may add three half full nodes to
+    /// the index, as Linux reckons.
     fn without_nodes(&self, bytes: u64) -> u64 {
         let fanout = self.media.geometry().fanout;
         let index = 3 * index_bytes(fanout as usize) / ((fanout / 2).max(2) - 1);

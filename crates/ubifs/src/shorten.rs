@@ -1,10 +1,9 @@
 //! A new volume cut off behind its last block in use, as mkfs.ubifs leaves one.
 //!
-//! *Promises.* The superblock and the master node tell the number of blocks that are left. A mount
+//! *Promises.* The superblock and the master node tell the new number of blocks. A mount
 //! in a longer UBI volume makes the volume grow again, up to its limit. The master blocks hold one
-//! node each: ubi_reader 0.8.10 takes the first one. *Power loss.* None may come: the superblock is
-//! written in place of the old one, and the properties tree over its last version. The caller
-//! shortens an image before anybody has it.
+//! node each: ubi_reader 0.8.10 takes the first one. *Power loss.* None may come: the new superblock
+//! and properties tree overwrite the old ones. The caller shortens an image before anybody has it.
 
 use crate::error::Result;
 use crate::format::{Geometry, LptShape, NO_ORPHANS};
@@ -23,7 +22,7 @@ impl<L: Lebs> Ubifs<L> {
         self.write_master(NO_ORPHANS)
     }
 
-    /// Cuts an unmounted volume off. Returns the number of blocks that are left.
+    /// Cuts an unmounted volume off. Returns its new number of blocks.
     pub fn shorten(&mut self) -> Result<u32> {
         let old = self.media.geometry();
         let (lebs, gc_lnum) = self.needed_lebs(&old);

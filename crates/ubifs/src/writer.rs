@@ -1,4 +1,4 @@
-//! What a volume that may be written has in memory beside the index.
+//! The memory of a volume that takes writes, beside the index.
 
 use crate::blocks::Blocks;
 use crate::compress::Packer;
@@ -7,7 +7,7 @@ use crate::lpt_tree::LptTree;
 use alloc::collections::{BTreeMap, BTreeSet};
 use nandlab_vfs::Time;
 
-/// What a writer did beside writing what it was given.
+/// Works of a writer beside its calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Commits since the mount.

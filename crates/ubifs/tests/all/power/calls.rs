@@ -19,7 +19,7 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Asserts that each call was made so often at least.
+    /// Asserts that the run made each call so often at least.
     pub fn assert(&self, least: u64) {
         let all = [
             self.fsyncs,
@@ -47,7 +47,7 @@ impl AddAssign for Calls {
     }
 }
 
-/// A file system whose calls are counted.
+/// Counts the calls of a file system.
 pub struct Counted<'a, F> {
     pub fs: &'a mut F,
     pub calls: &'a mut Calls,

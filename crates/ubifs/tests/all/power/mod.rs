@@ -63,9 +63,9 @@ struct Seen {
 #[derive(Clone, Copy, Debug, Default)]
 struct Recovered {
     counts: Counts,
-    /// Inodes without a name that were removed.
+    /// Removed inodes without a name.
     orphans: u64,
-    /// Files whose sizes were raised to the end of their data.
+    /// Files that got the size of their data.
     raised: u64,
 }
 

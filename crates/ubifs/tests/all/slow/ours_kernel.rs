@@ -44,7 +44,7 @@ struct Case {
     fixup: bool,
     /// It stays nearly full.
     is_full: bool,
-    /// Commits write between old index nodes. If it is cut, the cut is in such a commit.
+    /// Commits write between old index nodes. A cut falls into such a commit.
     prefers_gaps: bool,
     /// All names have one hash.
     collides: bool,
@@ -101,7 +101,7 @@ fn all_cases() -> Vec<Case> {
     cases
 }
 
-/// What is in a volume.
+/// The contents of a volume.
 struct Seen {
     dump: Vec<u8>,
     manifest: Manifest,
