@@ -148,6 +148,13 @@ impl Format {
     }
 }
 
+/// Logical blocks to try again with, if the log and the properties tree take much of a UBIFS image.
+/// They are as long as a guess of its length asks for, and holes are part of that guess.
+fn tighter_lebs(here: &nandlab_ubifs::format::Geometry) -> Option<u32> {
+    let main = here.main_lebs();
+    (here.main_first() > 24 + main / 8).then_some(main + main / 8 + 40)
+}
+
 /// Bytes that are programmed at once where any number can be: many, since each time costs.
 pub fn nor_page(block: u64) -> u32 {
     if block.is_multiple_of(4096) {
@@ -320,8 +327,10 @@ impl Making<'_> {
         file: File,
         to: &Path,
         bytes: u64,
-        (mut choices, leb, fixup): (nandlab_ubifs::Format, u32, bool),
+        (wanted, leb, fixup): (nandlab_ubifs::Format, u32, bool),
     ) -> Result<(u64, Losses)> {
+        let mut choices = wanted;
+        let is_guessed = self.size.is_none() && choices.lebs_max.is_none();
         let failed = |error| ImageError::File {
             path: to.into(),
             error,
@@ -338,13 +347,26 @@ impl Making<'_> {
         // Most volumes are larger than the images that they get.
         choices.lebs_max = choices.lebs_max.or(self.size.is_none().then_some(8 * lebs));
         let medium = ImageFile::blank(file, bytes).map_err(failed)?;
-        let lebs = nandlab_ubifs::Bare::with(medium, leb, lebs);
-        let lebs = nandlab_ubifs::format(lebs, &choices).map_err(unmade)?;
-        let fs = nandlab_ubifs::Ubifs::mount_writable(lebs).map_err(unmade)?;
-        let (fs, losses) = self.fill_ubifs(tree, fs, fixup)?;
-        let medium = fs.into_lebs().into_bytes();
-        medium.finish(bytes).map_err(failed)?;
-        Ok((bytes, losses))
+        let blank = nandlab_ubifs::Bare::with(medium, leb, lebs);
+        let blank = nandlab_ubifs::format(blank, &choices).map_err(unmade)?;
+        let fs = nandlab_ubifs::Ubifs::mount_writable(blank).map_err(unmade)?;
+        let (mut fs, losses) = self.fill_ubifs(tree, fs, fixup)?;
+        let bytes = match self.size {
+            Some(_) => fs.settle().map(|()| bytes),
+            None => fs.shorten().map(|lebs| u64::from(leb) * u64::from(lebs)),
+        };
+        let bytes = bytes.map_err(unmade)?;
+        let here = fs.head().geometry;
+        let file = fs.into_lebs().into_bytes().finish(bytes).map_err(failed)?;
+        let tighter = tighter_lebs(&here).filter(|tighter| *tighter < lebs / 2);
+        match tighter.filter(|_| is_guessed) {
+            Some(tighter) => {
+                let bytes = u64::from(tighter) * u64::from(leb);
+                file.set_len(0).map_err(failed)?;
+                self.ubifs(tree, file, to, bytes, (wanted, leb, fixup))
+            }
+            None => Ok((bytes, losses)),
+        }
     }
 
     /// Puts a tree into an empty volume, and unmounts it.

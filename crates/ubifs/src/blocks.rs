@@ -68,6 +68,12 @@ impl Blocks {
         self.props[at].is_index = true;
     }
 
+    /// Keeps so many of the first blocks.
+    pub fn truncate(&mut self, lebs: u32) {
+        self.props.truncate(lebs as usize);
+        self.taken.truncate(lebs as usize);
+    }
+
     /// The block holds nothing any more.
     pub fn emptied(&mut self, lnum: u32) {
         self.set(lnum, Props::empty(self.leb));

@@ -1,4 +1,13 @@
-//! Rules left out on purpose, to prove that tests bite.
+//! Switches that only tests set: rules left out on purpose, and commits in the gaps.
+
+/// Switches of a mount. Never set outside tests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Switches {
+    /// A rule left out on purpose.
+    pub bug: Option<SeededBug>,
+    /// Every second commit writes index nodes between old ones, although blocks are empty.
+    pub prefers_gaps: bool,
+}
 
 /// A rule left out on purpose. Never set outside tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +32,8 @@ pub enum SeededBug {
     ForgetTruncation,
     /// An fsync writes contents, and no inodes.
     FsyncContents,
+    /// The timer writes contents, and no inodes.
+    ForgetTimer,
     /// A torn group of nodes counts.
     KeepTornGroups,
     /// Blocks with torn ends stay as they are.
@@ -33,8 +44,17 @@ pub enum SeededBug {
     KeepSizes,
     /// Nodes of the journal are applied in the order of their blocks.
     ReplayUnsorted,
+    /// The journal writes a collected block before a commit, although names in it share their
+    /// hashes. Linux does that, and its own replay mistakes them.
+    ReuseNames,
+    /// The same, and the replay takes a new node there for an old name.
+    TrustOldPlaces,
     /// The mark that asks for a fix-up goes before the fix-up.
     UnmarkFirst,
     /// A log that was put together again keeps the age of its beginning.
     KeepLogAge,
+    /// Nodes that only the last commit has count as gaps.
+    FillKept,
+    /// A commit unmaps a block to fill its gaps, and does not change it whole.
+    UnmapGaps,
 }

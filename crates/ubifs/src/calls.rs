@@ -14,6 +14,9 @@ use nandlab_vfs::{
     NewNode, Rename, SetAttr, SetXattr, StatFs, Sync, Time,
 };
 
+/// Seconds that a node stays in memory at most; Linux's `dirty_writeback_centisecs`.
+const WRITE_SECS: i64 = 5;
+
 type Answer<T = ()> = core::result::Result<T, Errno>;
 
 impl<L: Lebs> Ubifs<L> {
@@ -29,6 +32,17 @@ impl<L: Lebs> Ubifs<L> {
             *self.writer.references.entry(number).or_default() += 1;
         }
         Ok(attr)
+    }
+
+    /// Makes a call that writes. Its time starts the timer of nodes that it leaves in memory.
+    fn change<T>(
+        &mut self,
+        call: Call<'_>,
+        now: Time,
+        run: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Answer<T> {
+        self.writer.now = now;
+        self.write_call(call, run)
     }
 
     fn check_file(&mut self, ino: Ino) -> Result<u32> {
@@ -51,7 +65,7 @@ impl<L: Lebs> Ubifs<L> {
         (data, packed): (&[u8], &Packed),
         now: Time,
     ) -> Answer<usize> {
-        self.write_call(Call::on("write", ino), |fs| {
+        self.change(Call::on("write", ino), now, |fs| {
             let number = fs.check_file(ino)?;
             match data.is_empty() {
                 true => Ok(0),
@@ -92,7 +106,7 @@ impl<L: Lebs> FileSystem for Ubifs<L> {
     }
 
     fn setattr(&mut self, ino: Ino, change: &SetAttr, now: Time) -> Answer<Attr> {
-        self.write_call(Call::on("setattr", ino), |fs| {
+        self.change(Call::on("setattr", ino), now, |fs| {
             if let Some(size) = change.size {
                 fs.check_file(ino)?;
                 if size > crate::format::FILE_MAX {
@@ -112,33 +126,33 @@ impl<L: Lebs> FileSystem for Ubifs<L> {
         mode: u16,
         by: Caller,
     ) -> Answer<Attr> {
-        self.write_call(Call::named("create", dir, name), |fs| {
+        self.change(Call::named("create", dir, name), by.now, |fs| {
             let number = fs.make(inode::number(dir)?, name, node, mode, by)?;
             fs.refer(Ino(number.into()))
         })
     }
 
     fn link(&mut self, ino: Ino, dir: Ino, name: &[u8], now: Time) -> Answer<Attr> {
-        self.write_call(Call::named("link", dir, name), |fs| {
+        self.change(Call::named("link", dir, name), now, |fs| {
             fs.link_name(inode::number(ino)?, inode::number(dir)?, name, now)?;
             fs.refer(ino)
         })
     }
 
     fn unlink(&mut self, dir: Ino, name: &[u8], now: Time) -> Answer {
-        self.write_call(Call::named("unlink", dir, name), |fs| {
+        self.change(Call::named("unlink", dir, name), now, |fs| {
             fs.remove(inode::number(dir)?, name, false, now)
         })
     }
 
     fn rmdir(&mut self, dir: Ino, name: &[u8], now: Time) -> Answer {
-        self.write_call(Call::named("rmdir", dir, name), |fs| {
+        self.change(Call::named("rmdir", dir, name), now, |fs| {
             fs.remove(inode::number(dir)?, name, true, now)
         })
     }
 
     fn rename(&mut self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename, now: Time) -> Answer {
-        self.write_call(Call::named("rename", from.0, from.1), |fs| {
+        self.change(Call::named("rename", from.0, from.1), now, |fs| {
             let old = (inode::number(from.0)?, from.1);
             let new = (inode::number(to.0)?, to.1);
             fs.rename_name(old, new, how, now)
@@ -205,11 +219,11 @@ impl<L: Lebs> FileSystem for Ubifs<L> {
     }
 
     fn statfs(&mut self) -> Answer<StatFs> {
-        let main = self.media.geometry().main_bytes();
+        let all = self.all_bytes();
         let free = self.free_bytes() / u64::from(BLOCK);
         Ok(StatFs {
             block_bytes: BLOCK,
-            blocks: main / u64::from(BLOCK),
+            blocks: (all / u64::from(BLOCK)).max(free),
             free,
             available: free,
             inodes: self.highest_inode,
@@ -230,7 +244,7 @@ impl<L: Lebs> FileSystem for Ubifs<L> {
         expect: SetXattr,
         now: Time,
     ) -> Answer {
-        self.write_call(Call::on("setxattr", ino), |fs| {
+        self.change(Call::on("setxattr", ino), now, |fs| {
             fs.set_xattr(inode::number(ino)?, name, value, expect, now)
         })
     }
@@ -240,7 +254,7 @@ impl<L: Lebs> FileSystem for Ubifs<L> {
     }
 
     fn removexattr(&mut self, ino: Ino, name: &[u8], now: Time) -> Answer {
-        self.write_call(Call::on("removexattr", ino), |fs| {
+        self.change(Call::on("removexattr", ino), now, |fs| {
             fs.remove_xattr(inode::number(ino)?, name, now)
         })
     }
@@ -250,6 +264,27 @@ impl<L: Lebs> FileSystem for Ubifs<L> {
             let (inode, _) = fs.inode(ino)?;
             fs.next_data_of(&inode, offset)
         })
+    }
+
+    fn due(&self) -> Option<Time> {
+        let since = self.waits_since().filter(|_| self.gate.is_writable())?;
+        Some(Time {
+            secs: since.secs.saturating_add(WRITE_SECS),
+            ..since
+        })
+    }
+
+    fn work(&mut self, now: Time) -> Answer {
+        match self.due() {
+            Some(due) if due <= now => self.write_call(Call::new("work"), |fs| {
+                match fs.media.has_bug(SeededBug::ForgetTimer) {
+                    true => fs.flush(Head::Data)?,
+                    false => fs.flush_all()?,
+                }
+                fs.media.sync()
+            }),
+            _ => Ok(()),
+        }
     }
 
     fn cause(&mut self) -> Option<Cause> {

@@ -2,10 +2,15 @@
 //!
 //! *Promises.* A moved node keeps its number, so that replay sorts it where it was. *Power loss.* A
 //! block is given up only when the moved nodes, and whatever made others obsolete, were written.
+//!
+//! A replay reads the names of entries that share a hash, some of them at places that collection
+//! emptied since the commit. If the journal has written there, Linux may take a new entry for an
+//! old one; then a name is there twice, and the dirt of a block is wrong. So a commit follows if
+//! the block had such names.
 
 use crate::bug::SeededBug;
 use crate::error::Result;
-use crate::format::{Branch, Key, Kind, Props, align8};
+use crate::format::{Branch, Entry, Key, Kind, Props, align8};
 use crate::index::Slot;
 use crate::journal::Head;
 use crate::lebs::Lebs;
@@ -36,6 +41,7 @@ impl<L: Lebs> Ubifs<L> {
         let Some((victim, props)) = self.victim() else {
             return Ok(false);
         };
+        let shares = self.shares_hashes(victim)?;
         // A block without nodes in use may be one that a power cut brought back in part.
         if props.used(self.media.geometry().leb) > 0 {
             // Its nodes may go to any block but itself.
@@ -52,7 +58,55 @@ impl<L: Lebs> Ubifs<L> {
         self.writer.blocks.emptied(victim);
         self.keep_one()?;
         self.writer.counts.collected += 1;
+        if shares {
+            self.commit()?;
+        }
         Ok(true)
+    }
+
+    /// True if an entry in a block has the hash of an entry with another name. Nodes that are not
+    /// in use count: the last commit may have them.
+    fn shares_hashes(&mut self, victim: u32) -> Result<bool> {
+        let bugs = [SeededBug::ReuseNames, SeededBug::TrustOldPlaces];
+        if bugs.into_iter().any(|bug| self.media.has_bug(bug)) {
+            return Ok(false);
+        }
+        let here = self.media.geometry();
+        let bytes = self.media.leb(victim)?;
+        let Ok(scanned) = scan::clean(&bytes, victim, 0, &here) else {
+            return Ok(true);
+        };
+        for node in scanned.nodes {
+            let kind = node.header.kind;
+            if !matches!(kind, Kind::Dent | Kind::Xent) {
+                continue;
+            }
+            let node = &bytes[node.offs as usize..][..node.header.len as usize];
+            let shares = match Entry::parse(node, kind) {
+                Ok(entry) => self.shares_hash(entry)?,
+                Err(_) => true,
+            };
+            if shares {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// True if the index has another name with the hash of this one.
+    fn shares_hash(&mut self, entry: Entry<'_>) -> Result<bool> {
+        let mut places = self.index.nodes_of(entry.key).map(|(_, at)| at);
+        let Some(at) = places.next() else {
+            return Ok(false);
+        };
+        if places.next().is_some() {
+            return Ok(true);
+        }
+        let other = match self.media.leaf(at, entry.key) {
+            Ok((header, node)) => Entry::parse(node, header.kind),
+            Err(error) => return self.media.pass(error).map(|()| true),
+        };
+        Ok(other.map_or(true, |other| other.name != entry.name))
     }
 
     /// Moves all nodes in use out of a block.
@@ -125,9 +179,11 @@ impl<L: Lebs> Ubifs<L> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Bare, Format, Ubifs, format};
+    use super::*;
+    use crate::format::KeyHash;
+    use crate::{Bare, Format, Switches, format};
     use alloc::vec;
-    use nandlab_vfs::{Caller, FileSystem as _, Ino, NewNode, Time};
+    use nandlab_vfs::{Caller, FileSystem as _, Ino, NewNode, Rename, Time};
 
     const LEB: u32 = 15_872;
 
@@ -212,5 +268,104 @@ mod tests {
         while fs.make_room().unwrap() {}
         assert!(fs.counts().collected > 0);
         assert_eq!(fs.check().findings, []);
+    }
+
+    /// Names of one hash: the hash for tests takes the first four bytes.
+    fn name(number: u32) -> alloc::string::String {
+        alloc::format!("name {number:03}")
+    }
+
+    /// The first entry of a block.
+    fn first_entry(fs: &mut Ubifs<Bare<vec::Vec<u8>>>, lnum: u32) -> Option<u32> {
+        let found = fs
+            .index
+            .leaves()
+            .find(|at| (at.lnum, at.offs) == (lnum, 0))?;
+        let (_, node) = fs.media.node(found, Kind::Dent).ok()?;
+        let entry = Entry::parse(node, Kind::Dent).ok()?;
+        core::str::from_utf8(&entry.name[5..]).ok()?.parse().ok()
+    }
+
+    /// Writes names of one hash to a block, collects it, and writes a new entry to the place of an
+    /// old one. Returns the volume as a power cut leaves it, and whether a commit came between.
+    fn reused(bug: Option<SeededBug>) -> (vec::Vec<u8>, bool) {
+        let choices = Format {
+            page: Some(512),
+            key_hash: KeyHash::Test,
+            ..Format::default()
+        };
+        let bytes = vec![0xFF; LEB as usize * 100];
+        let lebs = format(Bare::with(bytes, LEB, 100), &choices).unwrap();
+        let switches = Switches {
+            bug,
+            ..Switches::default()
+        };
+        let mut fs = Ubifs::mount_switched(lebs, switches).unwrap();
+        let by = Caller::root(Time::new(1));
+        for number in 0..NAMES {
+            let made = fs.create(Ino::ROOT, name(number).as_bytes(), NewNode::File, 0o644, by);
+            fs.forget(made.unwrap().ino, 1);
+        }
+        fs.sync().unwrap();
+        let blocks: vec::Vec<u32> = fs.writer.blocks.all().map(|(lnum, _)| lnum).collect();
+        let mut firsts = blocks
+            .into_iter()
+            .map(|lnum| (lnum, first_entry(&mut fs, lnum)));
+        let (lnum, kept) = firsts
+            .find_map(|(lnum, number)| Some((lnum, number?)))
+            .unwrap();
+        // The block keeps its first name only.
+        for number in kept + 1..kept + 30 {
+            fs.unlink(Ino::ROOT, name(number).as_bytes(), by.now)
+                .unwrap();
+        }
+        fs.count_obsolete();
+        let commits = fs.counts().commits;
+        while fs.writer.blocks.get(lnum).used(LEB) > 0 {
+            assert!(fs.collect().unwrap());
+        }
+        let has_committed = fs.counts().commits > commits;
+        fs.close_head(Head::Base).unwrap();
+        fs.open_head(Head::Base, lnum, 0).unwrap();
+        // An entry of a name that lies elsewhere.
+        let from = name(0);
+        let to = name(NAMES - 1);
+        let from = (Ino::ROOT, from.as_bytes());
+        let to = (Ino::ROOT, to.as_bytes());
+        fs.rename(from, to, Rename::Replace, by.now).unwrap();
+        fs.flush_all().unwrap();
+        (fs.into_lebs().into_bytes(), has_committed)
+    }
+
+    const NAMES: u32 = 90;
+
+    /// The names after a mount.
+    fn names(bytes: &[u8], bug: Option<SeededBug>) -> vec::Vec<vec::Vec<u8>> {
+        let lebs = Bare::new(bytes.to_vec()).unwrap().unwrap();
+        let switches = Switches {
+            bug,
+            ..Switches::default()
+        };
+        let mut fs = Ubifs::mount_switched(lebs, switches).unwrap();
+        let found = nandlab_vfs::tree::names(&mut fs, Ino::ROOT).unwrap();
+        let mut names: vec::Vec<_> = found.into_iter().map(|(name, _)| name).collect();
+        names.sort();
+        names
+    }
+
+    /// A replay of Linux takes the new entry for the old one that lay there.
+    #[test]
+    fn names_of_one_hash_stay_apart_where_a_collected_block_is_written_again() {
+        let (bytes, has_committed) = reused(None);
+        assert!(has_committed);
+        let expected = names(&bytes, None);
+        assert_eq!(expected.len(), NAMES as usize - 30);
+        // The replay of a driver that trusts old places agrees.
+        assert_eq!(names(&bytes, Some(SeededBug::TrustOldPlaces)), expected);
+        // Linux does not commit in between.
+        let (bytes, has_committed) = reused(Some(SeededBug::ReuseNames));
+        assert!(!has_committed);
+        assert_eq!(names(&bytes, None), expected);
+        assert_ne!(names(&bytes, Some(SeededBug::TrustOldPlaces)), expected);
     }
 }

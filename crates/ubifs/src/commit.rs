@@ -170,13 +170,19 @@ impl<L: Lebs> Ubifs<L> {
         let here = self.media.geometry();
         let mut tree = core::mem::take(&mut self.index.tree);
         let index = &self.index;
+        let kept = match self.media.has_bug(SeededBug::FillKept) {
+            true => tree.nodes().collect(),
+            false => tree.kept(),
+        };
+        let prefers_gaps = self.media.prefers_gaps(self.master.commit);
         let mut out = IndexOut::new(
             &mut self.media,
             &mut self.writer.blocks,
             self.writer.sqnum,
             self.master.index_head,
-            tree.kept(),
-        );
+            kept,
+        )
+        .preferring_gaps(prefers_gaps);
         let leaves = |from, to| index.between(from, to);
         let root = tree.write(here.fanout, &leaves, &mut |node| out.place(node))?;
         let done = out.finish()?;
@@ -193,7 +199,7 @@ impl<L: Lebs> Ubifs<L> {
         Ok(())
     }
 
-    fn write_properties(&mut self) -> Result<()> {
+    pub(crate) fn write_properties(&mut self) -> Result<()> {
         let here = self.media.geometry();
         let writer = &mut self.writer;
         if let Some(lpt) = &mut writer.lpt {

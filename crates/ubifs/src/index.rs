@@ -267,6 +267,16 @@ impl Index {
         self.tree.touch(slot);
     }
 
+    /// Gives the names in these blocks a place where no node is.
+    pub fn unplace_names(&mut self, lnums: &BTreeSet<u32>, nowhere: u32) {
+        for (slot, at) in &mut self.map {
+            let is_name = matches!(slot.key.kind(), KeyKind::Dent | KeyKind::Xent);
+            if is_name && lnums.contains(&at.lnum) {
+                at.offs = nowhere;
+            }
+        }
+    }
+
     /// Takes a node out.
     pub fn remove(&mut self, slot: Slot) {
         let old = self.map.remove(&slot);

@@ -12,7 +12,7 @@ use crate::log;
 use crate::mount::Ubifs;
 use crate::node::Buffer;
 use alloc::vec::Vec;
-use nandlab_vfs::Errno;
+use nandlab_vfs::{Errno, Time};
 
 /// A head of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,9 @@ impl<L: Lebs> Ubifs<L> {
 
     /// Puts a node into the buffer of an open head.
     pub(crate) fn push(&mut self, head: Head, node: &[u8]) -> Option<Branch> {
+        if !self.is_waiting() {
+            self.writer.waiting_since = self.writer.now;
+        }
         let buffer = self.media.heads[head as usize].as_mut()?;
         let place = Branch {
             lnum: buffer.lnum,
@@ -76,6 +79,17 @@ impl<L: Lebs> Ubifs<L> {
         let end = buffer.end();
         self.writer.blocks.written(place.lnum, end, 0);
         Some(place)
+    }
+
+    /// True if a head has nodes that are only in memory.
+    fn is_waiting(&self) -> bool {
+        let mut heads = self.media.heads.iter().flatten();
+        heads.any(|head| !head.bytes.is_empty())
+    }
+
+    /// The time since when nodes have been in memory only, if any are.
+    pub(crate) fn waits_since(&self) -> Option<Time> {
+        self.is_waiting().then_some(self.writer.waiting_since)
     }
 
     /// Writes what fills whole writes.

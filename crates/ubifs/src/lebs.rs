@@ -255,6 +255,11 @@ impl<B: Backing> Bare<B> {
         u64::from(self.shape.leb_bytes) * u64::from(self.shape.lebs)
     }
 
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> &B {
+        &self.bytes
+    }
+
     /// Returns the bytes of the volume.
     pub fn into_bytes(self) -> B {
         self.bytes

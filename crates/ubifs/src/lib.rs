@@ -19,11 +19,11 @@
 //! where each node lies; `replay`, `sizes` and `orphans` bring it up to date; `mount` does all
 //! this in order; `node`, `inode`, `dir`, `file` and `xattr` read what the index points to, for
 //! `calls`; `lpt` holds the properties of blocks; `check` and `space` go through everything.
-//! To write: `make` begins a volume, and `ready` a mount, with `fixup` for volumes from a
-//! programmer; `names`, `contents`, `xattr` and `batch`
+//! To write: `make` begins a volume, and `shorten` ends an image; `ready` begins a mount, with
+//! `fixup` for volumes from a programmer; `names`, `contents`, `xattr` and `batch`
 //! turn calls into groups of nodes, for the heads of `journal`; `commit` writes the index of
 //! `tree` through `index_out`, the properties of `blocks` and `lpt_tree`, and the orphans;
-//! `collect` makes room. Of a damaged volume, `survey` finds every node: `salvage` makes an index
+//! `collect` makes room, and `room` tells how much there is. Of a damaged volume, `survey` finds every node: `salvage` makes an index
 //! of them, `guess` a superblock, and `reconnect` names for inodes without a path. `past` tells of
 //! former nodes.
 //!
@@ -70,8 +70,10 @@ mod past;
 mod ready;
 mod reconnect;
 mod replay;
+mod room;
 mod salvage;
 mod scan;
+mod shorten;
 mod sizes;
 mod space;
 mod survey;
@@ -81,7 +83,7 @@ mod writer;
 mod xattr;
 
 #[doc(hidden)]
-pub use bug::SeededBug;
+pub use bug::{SeededBug, Switches};
 pub use check::Totals;
 pub use compress::{Packed, Packer};
 pub use error::UbifsError;

@@ -134,7 +134,7 @@ fn head_of<L: Lebs>(lebs: &L, format: &Format) -> Result<Super> {
 }
 
 /// Linux refuses a journal that is longer than the main area, and a volume may never grow.
-fn limit_journal(head: &mut Super) {
+pub(crate) fn limit_journal(head: &mut Super) {
     let here = &head.geometry;
     let least = here.main_first() + BUDS_MIN;
     let room = here.lebs.saturating_sub(least).max(BUDS_MIN);

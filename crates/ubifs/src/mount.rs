@@ -1,6 +1,6 @@
 //! A mounted volume: the last commit, brought up to date in memory.
 
-use crate::bug::SeededBug;
+use crate::bug::{SeededBug, Switches};
 use crate::compress::Unpacker;
 use crate::error::{Result, UbifsError};
 use crate::file::Block;
@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use nandlab_vfs::report::Report;
 use nandlab_vfs::{FileType, Gate, Gated, Ino};
 
-/// What a mount found in the journal.
+/// The journal as a mount found it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Journal {
     /// The volume was not unmounted: its last writes may be torn.
@@ -93,12 +93,12 @@ impl<L> core::fmt::Debug for Ubifs<L> {
 impl<L: Lebs> Ubifs<L> {
     /// Mounts a volume. Parts of its index that cannot be read fail when they are asked for.
     pub fn mount(lebs: L) -> Result<Self> {
-        Ok(Self::read(lebs, None)?.0)
+        Ok(Self::read(lebs, Switches::default())?.0)
     }
 
     /// Mounts a volume. Returns what a writer has to know beside it.
-    pub(crate) fn read(lebs: L, bug: Option<SeededBug>) -> Result<(Self, Found)> {
-        let mut media = Media::new(lebs)?.with_bug(bug);
+    pub(crate) fn read(lebs: L, switches: Switches) -> Result<(Self, Found)> {
+        let mut media = Media::new(lebs)?.switched(switches);
         let loaded = load(&mut media)?;
         let (mut fs, found) = Self::assemble(media, loaded);
         fs.check_root()?;
@@ -191,6 +191,7 @@ pub(crate) fn load<L: Lebs>(media: &mut Media<L>) -> Result<Loaded> {
     journal.parts = log.buds.len() as u32;
     journal.nodes = steps.len() as u64;
     let mut sizes = Sizes::default();
+    replay::forget_emptied(media, &mut index, &buds);
     replay::apply(media, &mut index, &steps, &mut sizes)?;
     let newest = steps.iter().map(|step| u64::from(step.key.inode())).max();
     let highest_inode = master.highest_inode.max(newest.unwrap_or(0));

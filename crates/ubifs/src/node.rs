@@ -1,6 +1,6 @@
 //! Nodes read from the medium, by their places.
 
-use crate::bug::SeededBug;
+use crate::bug::{SeededBug, Switches};
 use crate::error::{Result, UbifsError};
 use crate::format::draft::append;
 use crate::format::{self, Branch, Fault, Geometry, Header, Key, Kind, Super};
@@ -12,10 +12,9 @@ pub(crate) struct Media<L> {
     lebs: L,
     pub head: Super,
     node: Vec<u8>,
-    /// What the heads of the journal have not written yet.
+    /// Bytes that the heads of the journal have not written yet.
     pub heads: [Option<Buffer>; 3],
-    /// A rule left out on purpose.
-    bug: Option<SeededBug>,
+    switches: Switches,
     /// Nodes that a salvage made, in blocks behind the last one.
     made: Vec<u8>,
     /// A salvage passes over unreadable blocks.
@@ -62,7 +61,7 @@ impl<L: Lebs> Media<L> {
             head,
             node: Vec::new(),
             heads: [None, None, None],
-            bug: None,
+            switches: Switches::default(),
             made: Vec::new(),
             salvages: false,
         }
@@ -103,14 +102,18 @@ impl<L: Lebs> Media<L> {
         }
     }
 
-    /// With a rule left out on purpose.
-    pub fn with_bug(mut self, bug: Option<SeededBug>) -> Self {
-        self.bug = bug;
+    pub fn switched(mut self, switches: Switches) -> Self {
+        self.switches = switches;
         self
     }
 
     pub fn has_bug(&self, bug: SeededBug) -> bool {
-        self.bug == Some(bug)
+        self.switches.bug == Some(bug)
+    }
+
+    /// True if a commit writes between old index nodes, although blocks may be empty.
+    pub fn prefers_gaps(&self, commit: u64) -> bool {
+        self.switches.prefers_gaps && commit.is_multiple_of(2)
     }
 
     pub fn write(&mut self, lnum: u32, offs: u32, bytes: &[u8]) -> Result<()> {
@@ -218,6 +221,14 @@ impl<L: Lebs> Media<L> {
                 Err(fault.at(at.lnum, at.offs))
             }
         }
+    }
+}
+
+#[cfg(test)]
+impl<B: nandlab_sim::Backing> Media<crate::Bare<B>> {
+    /// The bytes of the volume.
+    pub fn bytes(&self) -> &B {
+        self.lebs.bytes()
     }
 }
 

@@ -139,19 +139,4 @@ impl<L: Lebs> Ubifs<L> {
         self.commit()?;
         self.write_master(NO_ORPHANS)
     }
-
-    /// Bytes that files may still take, without those that the index may need.
-    pub(crate) fn free_bytes(&self) -> u64 {
-        if !self.gate.is_writable() {
-            return 0;
-        }
-        let here = self.media.geometry();
-        let blocks = self.writer.blocks.all();
-        let usable = blocks.filter(|(_, props)| !props.is_index);
-        let bytes: u64 = usable
-            .map(|(_, props)| u64::from(props.free + props.dirty))
-            .sum();
-        let kept = u64::from(self.spare_blocks() + 4) * u64::from(here.leb);
-        bytes.saturating_sub(kept)
-    }
 }

@@ -1,11 +1,11 @@
 //! A mounted volume made ready to be written.
 //!
-//! *Promises.* What a power cut left torn is written anew, as Linux does at a mount that may write:
+//! *Promises.* It writes torn places anew, as Linux does at a mount that may write:
 //! master nodes, log, journal, heads. Then a commit takes over the journal. *Power loss.* At every
 //! step the same volume is found again: a block is changed whole, and the commit comes last.
 
 use crate::blocks::Blocks;
-use crate::bug::SeededBug;
+use crate::bug::{SeededBug, Switches};
 use crate::error::{Result, UbifsError};
 use crate::format::draft::{append, pad};
 use crate::format::{
@@ -31,13 +31,13 @@ const FEWER: u32 = 4;
 impl<L: Lebs> Ubifs<L> {
     /// Mounts a volume that may be written. Its index and its properties must be whole.
     pub fn mount_writable(lebs: L) -> Result<Self> {
-        Self::mount_with_bug(lebs, None)
+        Self::mount_switched(lebs, Switches::default())
     }
 
-    /// The same with a rule left out on purpose.
+    /// The same with switches of tests.
     #[doc(hidden)]
-    pub fn mount_with_bug(lebs: L, bug: Option<SeededBug>) -> Result<Self> {
-        let (mut fs, found) = Self::read(lebs, bug)?;
+    pub fn mount_switched(lebs: L, switches: Switches) -> Result<Self> {
+        let (mut fs, found) = Self::read(lebs, switches)?;
         fs.make_ready(&found)?;
         fs.regain()?;
         fs.gate = Gate::new(false);

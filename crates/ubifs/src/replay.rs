@@ -16,10 +16,10 @@ use crate::log::{GC_HEAD, Log};
 use crate::node::Media;
 use crate::scan::{self, Ends, Found};
 use crate::sizes::Sizes;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-/// What a node of the journal does.
+/// The change of a node of the journal.
 #[derive(Debug)]
 enum Change {
     Inode {
@@ -178,6 +178,16 @@ pub(crate) fn step(leb: &[u8], lnum: u32, node: Found) -> Result<Option<Step>> {
         at: Branch { lnum, offs, len },
         change,
     }))
+}
+
+/// Forgets where names lay in blocks that the journal has from their beginnings on: collection
+/// emptied them since the commit. A new node there may have the hash of an old one.
+pub(crate) fn forget_emptied<L: Lebs>(media: &Media<L>, index: &mut Index, buds: &[Bud]) {
+    let emptied = buds.iter().filter(|bud| bud.at.offs == 0);
+    let lnums: BTreeSet<u32> = emptied.map(|bud| bud.at.lnum).collect();
+    if !lnums.is_empty() && !media.has_bug(SeededBug::TrustOldPlaces) {
+        index.unplace_names(&lnums, media.geometry().leb);
+    }
 }
 
 /// Brings the index up to date.

@@ -1,6 +1,6 @@
 //! UBIFS on UBI as a recipe for a volume, and what of it survives a power cut.
 
-use crate::{Finding, Format, Lebs, SeededBug, UbiLebs, Ubifs};
+use crate::{Finding, Format, Lebs, Switches, UbiLebs, Ubifs};
 use alloc::{
     boxed::Box,
     string::{String, ToString},
@@ -20,9 +20,9 @@ pub struct UbifsVolume {
     pub format: Format,
     /// UBI's thread erases and moves after each call that writes.
     pub works: bool,
-    /// A rule left out on purpose.
+    /// Only tests set these.
     #[doc(hidden)]
-    pub seeded_bug: Option<SeededBug>,
+    pub switches: Switches,
 }
 
 /// The name of the UBI volume.
@@ -39,6 +39,15 @@ impl UbifsVolume {
         by_parts: true,
         late: true,
     };
+
+    /// Mounts the volume, and tells its type.
+    pub fn mounted<M: Mtd>(&self, mtd: M) -> Result<Ubifs<UbiLebs<M>>, VolumeError> {
+        let ubi = Ubi::attach(mtd, self.ubi)?;
+        let id = ubi.find_volume(NAME).ok_or(UbiError::NoVolume(0))?;
+        let mut lebs = UbiLebs::new(ubi, id)?;
+        lebs.works = self.works;
+        Ok(Ubifs::mount_switched(lebs, self.switches)?)
+    }
 }
 
 impl<M: Mtd + 'static> Volume<M> for UbifsVolume {
@@ -60,11 +69,7 @@ impl<M: Mtd + 'static> Volume<M> for UbifsVolume {
     }
 
     fn mount(&self, mtd: M) -> Result<Box<dyn Mounted<M>>, VolumeError> {
-        let ubi = Ubi::attach(mtd, self.ubi)?;
-        let id = ubi.find_volume(NAME).ok_or(UbiError::NoVolume(0))?;
-        let mut lebs = UbiLebs::new(ubi, id)?;
-        lebs.works = self.works;
-        Ok(Box::new(Ubifs::mount_with_bug(lebs, self.seeded_bug)?))
+        Ok(Box::new(self.mounted(mtd)?))
     }
 }
 

@@ -1,12 +1,13 @@
-//! What a volume that may be written has in memory beside the index.
+//! The memory of a volume that takes writes, beside the index.
 
 use crate::blocks::Blocks;
 use crate::compress::Packer;
 use crate::journal::LogHead;
 use crate::lpt_tree::LptTree;
 use alloc::collections::{BTreeMap, BTreeSet};
+use nandlab_vfs::Time;
 
-/// What a writer did beside writing what it was given.
+/// Works of a writer beside its calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Commits since the mount.
@@ -49,6 +50,10 @@ pub(crate) struct Writer {
     pub is_removing: bool,
     /// The directories that directories lie in, once that was asked for.
     pub parents: Option<BTreeMap<u32, u32>>,
+    /// The time of the last call that changed something.
+    pub now: Time,
+    /// When the heads of the journal got the first node that is only in memory.
+    pub waiting_since: Time,
     pub packer: Packer,
     pub counts: Counts,
 }

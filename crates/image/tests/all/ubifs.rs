@@ -278,6 +278,34 @@ fn a_tree_is_made_an_image_and_the_contents_of_a_volume() {
     assert_holds(&image, scratch.path(), &Opening::default());
 }
 
+/// mkfs.ubifs compresses LZO better, so contents are not compressed here.
+#[test]
+fn an_image_ends_behind_its_last_block_as_one_of_mkfs_ubifs_does() {
+    let scratch = tempfile::tempdir().unwrap();
+    let image = scratch.path().join("image");
+    for shape in SHAPES {
+        packed(scratch.path(), shape, "none");
+        let theirs = fs::metadata(&image).unwrap().len();
+        created(scratch.path(), shape, 0, None);
+        let bytes = fs::read(&image).unwrap();
+        let leb = shape.2 as usize;
+        let most = theirs + 10 * leb as u64;
+        assert!(bytes.len() as u64 <= most, "{} of {theirs}", bytes.len());
+        let declared = nandlab_ubifs::declared_bytes(&bytes[..4096]);
+        assert_eq!(declared, Some(bytes.len() as u64));
+        // The master blocks hold one node each, and no older one.
+        for master in [1, 2] {
+            let step = 512.max(shape.0 as usize);
+            let behind = &bytes[master * leb + step..(master + 1) * leb];
+            assert!(behind.iter().all(|byte| *byte == 0xFF));
+        }
+        assert_holds(&image, scratch.path(), &Opening::default());
+        put_long(&image, true).unwrap();
+        let mut volume = opened(&image, &Opening::default());
+        assert_eq!(check(&mut volume).unwrap().verdict(), Verdict::Sound);
+    }
+}
+
 #[test]
 fn an_edit_changes_an_image_of_ours() {
     let scratch = tempfile::tempdir().unwrap();

@@ -197,11 +197,13 @@ impl Super {
         Ok(parsed)
     }
 
-    /// The bytes of a node with the flags and the number of logical blocks that it has by now.
+    /// The bytes of a node with the flags, the number of logical blocks and the length of the
+    /// journal that it has by now.
     pub(crate) fn again(&self, bytes: &[u8]) -> Vec<u8> {
         let mut node = Draft::again(bytes);
         node.put32(28, self.flags);
         node.put32(40, self.geometry.lebs);
+        node.put64(48, self.bud_bytes);
         node.summed()
     }
 

@@ -1,12 +1,15 @@
 //! UBIFS on UBI on a chip, the power cut at every flash operation of a mixed run, commits and
 //! collection included: what was fsynced is there, a check finds nothing, and work goes on.
 
-use nandlab_crash::files::mixed;
+use nandlab_crash::files::{FileOp, mixed};
 use nandlab_crash::{CrashReport, Cuts, Files, Plan, SecondLevel, assert_survives};
-use nandlab_mtd::Bare;
+use nandlab_mtd::{Bare, Mtd};
 use nandlab_nand::preset;
 use nandlab_ubi::{LogOptions, Memory, Options};
-use nandlab_ubifs::{Format, UbifsVolume};
+use nandlab_ubifs::{Format, Switches, UbiLebs, Ubifs, UbifsVolume};
+use nandlab_vfs::{Errno, FileSystem, Mounted, Nature, Promise, Volume, VolumeError, delegate};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 type Flash = Files<Bare, UbifsVolume>;
 
@@ -97,4 +100,102 @@ fn erases_and_moves_of_ubi_lose_nothing() {
         let report = survives(&subject, seed, 150, &plan);
         assert!(report.second_level_states > 0, "{report}");
     }
+}
+
+/// A volume whose commits write in the gaps. It counts the blocks that they fill, and the timers.
+#[derive(Clone)]
+struct InGaps {
+    volume: UbifsVolume,
+    filled: Arc<AtomicU64>,
+    timers: Arc<AtomicU64>,
+}
+
+/// A mounted file system of such a volume.
+struct Watched<M> {
+    fs: Ubifs<UbiLebs<M>>,
+    of: InGaps,
+}
+
+impl<M: Mtd + 'static> Volume<M> for InGaps {
+    fn nature(&self, _: &M) -> Nature {
+        UbifsVolume::NATURE
+    }
+
+    fn format(&self, mtd: &mut M) -> Result<(), VolumeError> {
+        self.volume.format(mtd)
+    }
+
+    fn mount(&self, mtd: M) -> Result<Box<dyn Mounted<M>>, VolumeError> {
+        let fs = self.volume.mounted(mtd)?;
+        let of = self.clone();
+        Ok(Box::new(Watched { fs, of }))
+    }
+}
+
+impl<M: Mtd> FileSystem for Watched<M> {
+    delegate! { [self.fs]
+        lookup forget getattr setattr create link unlink rmdir rename readlink read write readdir
+        fsync sync unmount statfs getxattr setxattr listxattr removexattr next_data dirty
+        write_back due cause
+    }
+
+    fn work(&mut self, now: nandlab_vfs::Time) -> Result<(), Errno> {
+        if self.fs.due().is_some_and(|due| due <= now) {
+            self.of.timers.fetch_add(1, Ordering::Relaxed);
+        }
+        self.fs.work(now)
+    }
+}
+
+impl<M: Mtd> Mounted<M> for Watched<M> {
+    fn damage(&mut self, promise: Promise) -> Result<Vec<String>, VolumeError> {
+        self.fs.damage(promise)
+    }
+
+    fn into_medium(self: Box<Self>) -> M {
+        let filled = self.fs.counts().gaps_filled;
+        self.of.filled.fetch_add(filled, Ordering::Relaxed);
+        self.fs.into_lebs().into_ubi().into_medium()
+    }
+}
+
+/// A mixed run with many commits, so that the index takes more blocks than its head.
+fn committed(seed: u64, count: usize) -> Vec<FileOp> {
+    let mixed = mixed(seed, count);
+    let parts = mixed.chunks(3).map(<[FileOp]>::to_vec);
+    parts
+        .flat_map(|mut part| {
+            part.push(FileOp::Sync);
+            part
+        })
+        .collect()
+}
+
+#[test]
+fn commits_in_the_gaps_and_timers_survive_every_cut() {
+    let mut usual = flash(28, Format::default());
+    usual.volume.switches = Switches {
+        prefers_gaps: true,
+        ..Switches::default()
+    };
+    let volume = InGaps {
+        volume: usual.volume,
+        filled: Arc::default(),
+        timers: Arc::default(),
+    };
+    let subject = Files {
+        chip: usual.chip,
+        layer: Bare,
+        volume: volume.clone(),
+    };
+    let plan = Plan {
+        cuts: Cuts::Sample(200),
+        ..everywhere(100)
+    };
+    let report = assert_survives(&subject, &committed(31, 150), &plan);
+    assert!(report.second_level_states > 0, "{report}");
+    let filled = volume.filled.load(Ordering::Relaxed);
+    let timers = volume.timers.load(Ordering::Relaxed);
+    println!("{report}: {filled} blocks filled, {timers} timers");
+    assert!(filled > 20 && timers > 10, "{filled} {timers}");
 }

@@ -334,3 +334,34 @@ fn contents_that_were_packed_before_make_the_same_volume() {
         assert!(volumes[0] == volumes[1], "compressor {compressor}");
     }
 }
+
+#[test]
+fn contents_that_do_not_compress_find_the_free_bytes_and_few_more() {
+    let shapes = [
+        (8, 65_536, 100),
+        (512, 15_872, 500),
+        (2048, 126_976, 90),
+        (4096, 253_952, 60),
+    ];
+    for (page, leb, lebs) in shapes {
+        let mut fs = Ubifs::mount_writable(made(leb, lebs, &choices(page))).unwrap();
+        let space = fs.statfs().unwrap();
+        let told = space.available * u64::from(space.block_bytes);
+        assert!(space.blocks >= space.free);
+        let mut took = 0;
+        for number in 0.. {
+            let done = filled(&mut fs, &format!("{number}"), number, 100_000);
+            took += done as u64;
+            if done < 100_000 {
+                break;
+            }
+        }
+        println!("{page}: {told} bytes told, {took} took");
+        assert!(
+            (told..told * 6 / 5).contains(&took),
+            "{page}: {told} {took}"
+        );
+        let left = fs.statfs().unwrap().available;
+        assert!(left < space.available / 20, "{page}: {left}");
+    }
+}

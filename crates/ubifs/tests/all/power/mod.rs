@@ -4,15 +4,18 @@
 //! Cheaper than the cuts of a chip (`cuts.rs`), so that there can be more of them. The volume may
 //! bring back what was unmapped, in part; the chip of `cuts.rs` shows that UBI does no worse.
 
+mod calls;
+mod mechanisms;
 mod medium;
 mod trees;
 
 use crate::made::made;
+use calls::{Calls, Counted};
 use medium::{Log, Medium, Op};
 use nandlab_sim::mix;
 use nandlab_testkit::bugs::{NOT_SHRUNK, assert_row};
 use nandlab_testkit::media::Media;
-use nandlab_ubifs::{Counts, Format, SeededBug, Ubifs, format};
+use nandlab_ubifs::{Counts, Format, SeededBug, Switches, Ubifs, format};
 use nandlab_vfs::model::{Model, Rules};
 use nandlab_vfs::tree::{self, Tree};
 use nandlab_vfs::{Caller, FileSystem, Ino, NewNode, Sync, Time};
@@ -28,7 +31,10 @@ struct Case {
     rounds: u64,
     /// One round in so many ends with a commit, the others with an fsync.
     sync_every: u64,
-    bug: Option<SeededBug>,
+    switches: Switches,
+    rules: fn() -> Rules,
+    /// Timers end every third round, and no fsync.
+    timers: bool,
     /// One change in so many is cut.
     every: usize,
     /// Cuts within recoveries, one in the other.
@@ -50,6 +56,25 @@ struct Step {
 struct Seen {
     states: u64,
     media: Media,
+    recovered: Recovered,
+}
+
+/// Works of recoveries.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recovered {
+    counts: Counts,
+    /// Removed inodes without a name.
+    orphans: u64,
+    /// Files that got the size of their data.
+    raised: u64,
+}
+
+impl Recovered {
+    fn add(&mut self, other: Self) {
+        self.counts = sum(self.counts, other.counts);
+        self.orphans += other.orphans;
+        self.raised += other.raised;
+    }
 }
 
 /// A run, and what it did.
@@ -58,9 +83,11 @@ struct Run {
     ops: Vec<Op>,
     steps: Vec<Step>,
     counts: Counts,
+    calls: Calls,
     states: u64,
     /// The finds and works of each mount.
     seen: Media,
+    recovered: Recovered,
 }
 
 impl Case {
@@ -78,7 +105,9 @@ impl Case {
             rounds: 36,
             // Often enough that the block of master nodes is full.
             sync_every: if seed % 2 == 1 { 1 } else { 5 },
-            bug: None,
+            switches: Switches::default(),
+            rules: Rules::unix,
+            timers: false,
             every: 1,
             levels: 3,
             is_programmed: false,
@@ -88,7 +117,7 @@ impl Case {
     fn mount(&self, medium: &Medium) -> Result<(Volume, Log), String> {
         let power = medium.powered();
         let ops = power.ops.clone();
-        let fs = Ubifs::mount_with_bug(power, self.bug);
+        let fs = Ubifs::mount_switched(power, self.switches);
         let fs = fs.map_err(|error| format!("does not mount: {error}"))?;
         Ok((fs, ops))
     }
@@ -97,7 +126,7 @@ impl Case {
         let rules = Rules {
             inodes_max: 24,
             file_bytes_max: 14_000,
-            ..Rules::unix()
+            ..(self.rules)()
         };
         let base = format(Medium::new(self.lebs).powered(), &self.format)
             .unwrap()
@@ -112,8 +141,10 @@ impl Case {
             ops: Vec::new(),
             steps: Vec::new(),
             counts: Counts::default(),
+            calls: Calls::default(),
             states: 0,
             seen: Media::default(),
+            recovered: Recovered::default(),
         };
         let mut medium = base;
         run.note(&mut model, 0, true);
@@ -121,14 +152,11 @@ impl Case {
             let (mut fs, ops) = self.mount(&medium)?;
             for round in 0..self.rounds {
                 for _ in 0..14 {
-                    let outcome = model.run(&mut fs, 1);
+                    let outcome = model.run(&mut run.counted(&mut fs), 1);
                     outcome.unwrap_or_else(|why| panic!("{life} {round}: {why} {:?}", fs.cause()));
                     run.note(&mut model, ops.lock().unwrap().len(), false);
                 }
-                match round % self.sync_every {
-                    0 => fs.sync().unwrap(),
-                    _ => fs.fsync(Ino::ROOT, Sync::All).unwrap(),
-                }
+                self.end_round(round, &mut run.counted(&mut fs));
                 run.note(&mut model, ops.lock().unwrap().len(), true);
             }
             model.release(&mut fs);
@@ -139,6 +167,18 @@ impl Case {
             medium = fs.into_lebs().medium;
         }
         Ok(run)
+    }
+
+    /// Makes everything durable.
+    fn end_round(&self, round: u64, fs: &mut Counted<'_, Volume>) {
+        if self.timers && round % 3 == 1 {
+            let due = fs.due();
+            return due.map_or((), |due| fs.work(due).unwrap());
+        }
+        match round % self.sync_every {
+            0 => fs.sync().unwrap(),
+            _ => fs.fsync(Ino::ROOT, Sync::All).unwrap(),
+        }
     }
 
     /// Cuts the run wherever the case says. Returns what is wrong in the first state that is.
@@ -153,6 +193,7 @@ impl Case {
                 let mut seen = Seen::default();
                 let outcome = self.judge(&cut, &allowed, word, self.levels, &mut seen);
                 run.states += seen.states;
+                run.recovered.add(seen.recovered);
                 run.seen.add(seen.media);
                 outcome.map_err(|why| format!("seed {} change {at}: {why}", self.seed))?;
             }
@@ -182,6 +223,11 @@ impl Case {
     ) -> Result<(), String> {
         seen.states += 1;
         let (mut fs, ops) = self.mount(medium)?;
+        seen.recovered.add(Recovered {
+            counts: fs.counts(),
+            orphans: fs.journal().orphans,
+            raised: fs.journal().raised,
+        });
         seen.media.note(&(fs.journal(), fs.counts()));
         seen.media.note(&fs.statfs());
         self.look(&mut fs, allowed)?;
@@ -246,6 +292,11 @@ fn works(fs: &mut Volume, word: u64) -> Result<Tree, nandlab_vfs::Errno> {
 }
 
 impl Run {
+    fn counted<'a>(&'a mut self, fs: &'a mut Volume) -> Counted<'a, Volume> {
+        let calls = &mut self.calls;
+        Counted { fs, calls }
+    }
+
     /// Notes what the tree is after a call, and how much the medium had changed by then.
     fn note(&mut self, model: &mut Model, ops: usize, is_durable: bool) {
         self.steps.push(Step {
@@ -280,6 +331,13 @@ fn sum(one: Counts, other: Counts) -> Counts {
     }
 }
 
+fn with(bug: SeededBug) -> Switches {
+    Switches {
+        bug: Some(bug),
+        ..Switches::default()
+    }
+}
+
 /// One change in so many is cut, and so many runs are made; for larger explorations.
 const EVERY: &str = "NANDLAB_UBIFS_EVERY";
 const RUNS: &str = "NANDLAB_UBIFS_RUNS";
@@ -292,6 +350,8 @@ fn number(name: &str, usual: u64) -> u64 {
 fn every_cut_leaves_a_tree_that_was_there_and_a_volume_that_goes_on() {
     let every = number(EVERY, 9) as usize;
     let mut counts = Counts::default();
+    let mut calls = Calls::default();
+    let mut recovered = Recovered::default();
     let mut states = 0;
     let mut seen = Media::default();
     for seed in 1..=number(RUNS, 5) {
@@ -308,6 +368,8 @@ fn every_cut_leaves_a_tree_that_was_there_and_a_volume_that_goes_on() {
             run.counts
         );
         counts = sum(counts, run.counts);
+        calls += run.calls;
+        recovered.add(run.recovered);
         states += run.states;
         seen.add(run.seen);
     }
@@ -317,8 +379,10 @@ fn every_cut_leaves_a_tree_that_was_there_and_a_volume_that_goes_on() {
     {
         seen.assert("cuts, ubifs");
     }
+    println!("{calls:?} {recovered:?}");
     // The mechanisms were at work.
     assert!(states > 500, "{states}");
+    calls.assert(3);
     assert!(counts.commits > 50 && counts.collected > 3, "{counts:?}");
     assert!(
         counts.moved > 10 && counts.properties_moved > 1,
@@ -326,6 +390,15 @@ fn every_cut_leaves_a_tree_that_was_there_and_a_volume_that_goes_on() {
     );
     assert!(counts.masters_renewed > 2, "{counts:?}");
     assert!(counts.orphan_lists > 3, "{counts:?}");
+    let works = recovered.counts;
+    assert!(
+        works.logs_consolidated > 5 && works.properties_moved > 5,
+        "{works:?}"
+    );
+    assert!(
+        recovered.orphans > 5 && recovered.raised > 5,
+        "{recovered:?}"
+    );
 }
 
 #[test]
@@ -370,8 +443,10 @@ fn a_volume_of_mkfs_ubifs_for_a_programmer_is_written_after_every_cut() {
         ops: ops.lock().unwrap().clone(),
         steps: vec![there],
         counts: Counts::default(),
+        calls: Calls::default(),
         states: 0,
         seen: Media::default(),
+        recovered: Recovered::default(),
     };
     case.explore(&mut run).unwrap_or_else(|why| panic!("{why}"));
     assert!(run.states > 50, "{}", run.states);
@@ -382,7 +457,7 @@ fn a_mark_that_goes_before_the_free_space_is_erased_is_found() {
     let case = Case {
         rounds: 2,
         is_programmed: true,
-        bug: Some(SeededBug::UnmarkFirst),
+        switches: with(SeededBug::UnmarkFirst),
         ..Case::new(1)
     };
     let mut run = case.run().unwrap();
@@ -395,7 +470,7 @@ fn a_mark_that_goes_before_the_free_space_is_erased_is_found() {
 #[test]
 fn a_block_of_master_nodes_that_is_erased_in_part_is_no_loss() {
     let case = Case {
-        bug: Some(SeededBug::UnmapMaster),
+        switches: with(SeededBug::UnmapMaster),
         every: 1,
         levels: 1,
         ..Case::new(1)
@@ -441,7 +516,7 @@ fn every_rule_left_out_is_found_by_a_cut() {
     let mut unseen = Vec::new();
     for (bug, seed) in BUGS {
         let case = Case {
-            bug: Some(bug),
+            switches: with(bug),
             every: 3,
             levels: 5,
             ..Case::new(seed)

@@ -15,7 +15,7 @@ ours() {
     chip "$@" && dd if=/dev/vda of=/tmp/image bs=64k skip=$place count=$count 2>/dev/null &&
         /usr/sbin/nandwrite -q --skip-all-ffs /dev/mtd0 /tmp/image && rm /tmp/image &&
         /usr/sbin/ubiattach -d 0 -m 0 -O $vid >/dev/null && echo 1 >/sys/kernel/debug/ubi/ubi0/tst_disable_bgt &&
-        checks && mount -t ubifs ubi0:root /mnt && seen $key-ours || return 1
+        checks && mount -t ubifs ubi0:root /mnt && say $key-space $(stat -f -c '%b %f' /mnt) && seen $key-ours || return 1
     # The volume is nearly full of such files.
     find /mnt -type f -size +40k -exec rm {} +
     mkdir /mnt/kernel && /life /mnt/kernel tree && sync && /life /mnt/kernel later && sync && seen $key-kernel && umount /mnt || return 1
