@@ -212,7 +212,9 @@ impl<D: BlockDevice> Ext<D> {
     /// cannot be written back.
     pub(crate) fn writable_bytes(&self) -> u64 {
         let committed = self.store.disk.journal().map_or(0, Journal::dirty_blocks);
-        (self.store.cache.dirty_contents() + committed) as u64 * u64::from(self.store.layout.block)
+        let waiting = self.delayed.pages() as usize;
+        let blocks = self.store.cache.dirty_contents() + waiting + committed;
+        blocks as u64 * u64::from(self.store.layout.block)
     }
 
     /// Since when the oldest of these is dirty.
@@ -228,6 +230,7 @@ impl<D: BlockDevice> Ext<D> {
             .contents_since()
             .into_iter()
             .chain(committed)
+            .chain(self.delayed.oldest().map(|(since, _)| since))
             .min()
     }
 
@@ -241,6 +244,8 @@ impl<D: BlockDevice> Ext<D> {
         let blocks = bytes
             .div_ceil(u64::from(self.store.layout.block))
             .min(usize::MAX as u64) as usize;
+        let placed = self.write_back_oldest(blocks, until)?;
+        let blocks = blocks.saturating_sub(placed);
         let contents = self.store.cache.oldest_contents(blocks, until);
         self.store.write(&contents)?;
         let mut left = blocks.saturating_sub(contents.len());

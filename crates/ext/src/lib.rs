@@ -75,6 +75,7 @@ mod cache;
 mod calls;
 mod check;
 mod commit;
+mod delayed;
 mod dir;
 mod disk;
 mod error;
@@ -126,6 +127,7 @@ mod time;
 mod tree_check;
 mod volume;
 mod work;
+mod writeback;
 mod xattr;
 mod zones;
 

@@ -146,6 +146,7 @@ pub fn ours(work: &Work) -> Result<Requests, PaperError> {
     let options = Options {
         cache_bytes: DIRTY_BYTES,
         dirty_bytes_max: DIRTY_BYTES,
+        delayed_allocation: true,
         ..Options::default()
     };
     let mut ext = Ext::mount(disk, options).map_err(|error| wrong(&error))?;
