@@ -20,7 +20,6 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     pub(crate) fn attr_of(&self, number: u32, inode: &Inode) -> Result<Attr, ExtError> {
-        let layout = &self.store.layout;
         Ok(Attr {
             ino: if number == ROOT {
                 Ino::ROOT
@@ -33,13 +32,18 @@ impl<D: BlockDevice> Ext<D> {
             gid: inode.gid,
             links: inode.links.into(),
             size: inode.size,
-            blocks: inode.units + u64::from(self.delayed.pages_of(number) * layout.block / 512),
+            blocks: inode.units + self.units_of_delayed(number),
             device: inode.device(),
             atime: inode.atime,
             mtime: inode.mtime,
             ctime: inode.ctime,
             btime: inode.btime,
         })
+    }
+
+    /// Units of 512 bytes that wait for their blocks.
+    fn units_of_delayed(&self, number: u32) -> u64 {
+        u64::from(self.delayed.pages_of(number)) * u64::from(self.store.layout.block / 512)
     }
 
     fn attr(&mut self, number: u32) -> Result<Attr, ExtError> {

@@ -151,11 +151,20 @@ impl<D: BlockDevice> Ext<D> {
         ))
     }
 
+    /// Writes the contents that mode *ordered* wants on the medium before a commit. Those that
+    /// replace others in place may wait as long as delayed ones.
+    pub(crate) fn write_ordered_contents(&mut self) -> Result<(), ExtError> {
+        let contents = match self.options.delayed_allocation {
+            true => self.store.cache.fresh_contents(),
+            false => self.store.cache.oldest_contents(usize::MAX, Time::MAX),
+        };
+        self.store.write(&contents)
+    }
+
     /// The contents that the mode wants on the medium before the metadata that leads to them.
     pub(crate) fn commit_through_journal(&mut self) -> Result<(), ExtError> {
         if self.options.mode == Mode::Ordered && !self.has_bug(SeededBug::ContentsLate) {
-            let contents = self.store.cache.oldest_contents(usize::MAX, Time::MAX);
-            self.store.write(&contents)?;
+            self.write_ordered_contents()?;
         }
         let since = self.store.changed_since.unwrap_or(self.store.now);
         self.log_metadata(nanos(since))?;

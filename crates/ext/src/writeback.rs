@@ -233,9 +233,14 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
-    /// When the oldest contents that wait fall due.
+    /// When the oldest contents fall due that no commit writes.
     pub(crate) fn write_back_due(&self) -> Option<Time> {
-        let (since, _) = self.delayed.oldest()?;
+        let waiting = self.delayed.oldest().map(|(since, _)| since);
+        let replaced = match self.options.delayed_allocation && self.is_journaled() {
+            true if self.store.cache.dirty_contents() > 0 => self.store.cache.contents_since(),
+            _ => None,
+        };
+        let since = waiting.into_iter().chain(replaced).min()?;
         Some(Time {
             secs: since.secs.saturating_add(AGE_MAX),
             ..since
@@ -249,7 +254,11 @@ impl<D: BlockDevice> Ext<D> {
             ..now
         };
         match self.write_back_due() {
-            Some(due) if due <= now => self.write_back_oldest(0, until).map(|_| ()),
+            Some(due) if due <= now => {
+                self.write_back_oldest(0, until)?;
+                let contents = self.store.cache.oldest_contents(0, until);
+                self.store.write(&contents)
+            }
             _ => Ok(()),
         }
     }

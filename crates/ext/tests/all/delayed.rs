@@ -79,6 +79,20 @@ fn an_fsync_writes_the_contents_of_its_own_file_only() {
 }
 
 #[test]
+fn a_commit_leaves_contents_that_replace_others_in_place() {
+    let mut ext = delayed(formatted(16 << 10, 1024));
+    let one = put(&mut ext, Ino::ROOT, "one", &patterned(b"ONE", 9));
+    let two = put(&mut ext, Ino::ROOT, "two", b"");
+    ext.fsync(one, Sync::All).unwrap();
+    ext.write(one, 0, &patterned(b"NEXT", 9), NOW).unwrap();
+    ext.fsync(two, Sync::All).unwrap();
+    assert_eq!(pages_of(&mut ext, b"NEXT"), 0);
+    assert_eq!(ext.due(), Some(Time::new(NOW.secs + 30)));
+    ext.work(Time::new(NOW.secs + 30)).unwrap();
+    assert_eq!(pages_of(&mut ext, b"NEXT"), 9);
+}
+
+#[test]
 fn contents_of_a_removed_file_never_reach_the_disk() {
     let mut ext = delayed(formatted(16 << 10, 1024));
     let free = ext.statfs().unwrap().free;
@@ -89,7 +103,10 @@ fn contents_of_a_removed_file_never_reach_the_disk() {
     let cut = put(&mut ext, Ino::ROOT, "cut", &patterned(b"CUT", 50));
     resize(&mut ext, cut, 1024);
     ext.sync().unwrap();
-    assert_eq!([&b"GONE"[..], b"CUT"].map(|p| pages_of(&mut ext, p)), [0, 1]);
+    assert_eq!(
+        [&b"GONE"[..], b"CUT"].map(|p| pages_of(&mut ext, p)),
+        [0, 1]
+    );
     assert_eq!(ext.statfs().unwrap().free, free - 1);
 }
 
@@ -107,7 +124,10 @@ fn what_replaces_a_file_is_written_with_its_name() {
     resize(&mut ext, file, 0);
     ext.write(file, 0, &patterned(b"AGAIN", 3), NOW).unwrap();
     ext.fsync(other, Sync::All).unwrap();
-    assert_eq!([&b"CUT"[..], b"AGAIN"].map(|p| pages_of(&mut ext, p)), [0, 3]);
+    assert_eq!(
+        [&b"CUT"[..], b"AGAIN"].map(|p| pages_of(&mut ext, p)),
+        [0, 3]
+    );
 }
 
 #[test]
