@@ -264,6 +264,7 @@ impl<D: BlockDevice + 'static> Volume<D> for HeldTo {
     fn nature(&self, disk: &D) -> Nature {
         Nature {
             promise: self.1,
+            lags: false,
             ..self.0.nature(disk)
         }
     }
@@ -275,6 +276,11 @@ impl<D: BlockDevice + 'static> Volume<D> for HeldTo {
     fn mount(&self, disk: D) -> Result<Box<dyn Mounted<D>>, VolumeError> {
         self.0.mount(disk)
     }
+}
+
+#[test]
+fn delayed_allocation_keeps_less_than_the_mode_alone() {
+    is_found(&large_stack(HeldTo(delayed(WAYS[1]), Promise::Ordered)));
 }
 
 #[test]
