@@ -1,9 +1,8 @@
 //! Delayed allocation: contents of files that wait in memory for their blocks (Linux's `delalloc`).
 //!
 //! *Promises.* A page that waits has its space reserved, with the nodes of a tree that it may need.
-//! A file with pages here has two lengths: the one that callers see, and the one on the medium. The
-//! files that have waited longest are found without a search. *Knows nothing of* trees, bitmaps or
-//! devices.
+//! A file with pages here has two lengths: the one that callers see, and the one on the medium.
+//! [`oldest`](Delayed::oldest) takes no search. *Knows nothing of* trees, bitmaps or devices.
 
 use alloc::{
     boxed::Box,
@@ -139,7 +138,7 @@ impl Delayed {
         next.map_or(u32::MAX, |(next, _)| next - index)
     }
 
-    /// Blocks to be reserved before `count` blocks from `index` on may wait.
+    /// Blocks to reserve before `count` blocks from `index` on may wait.
     pub fn missing(&self, file: u32, index: u32, count: u32, space: Space) -> u32 {
         let Some(waiting) = self.files.get(&file) else {
             return space.needed(count);
@@ -223,7 +222,7 @@ impl Delayed {
         self.replaced.remove(&file);
     }
 
-    /// The file was cut to nothing.
+    /// The file lost all its contents.
     pub fn replace(&mut self, file: u32) {
         self.replaced.insert(file);
     }
@@ -239,7 +238,7 @@ impl Delayed {
         }
     }
 
-    /// Everything is written.
+    /// No contents wait any more.
     pub fn end_replacements(&mut self) {
         _ = take(&mut self.replaced);
     }

@@ -16,8 +16,8 @@
 //! # Writing
 //!
 //! Blocks are allocated when a call writes, next to the block before. With
-//! [`Options::delayed_allocation`] new contents only reserve space, and get their blocks when their
-//! file is written back. Contents and metadata wait in
+//! [`Options::delayed_allocation`] new contents only reserve space, and get their blocks at
+//! the write-back of their file. Contents and metadata wait in
 //! memory until fsync, sync or write-back. All changes of metadata go through `store`: a block to
 //! be changed, a block newly taken, a block given back. A commit takes all of them at once.
 //!

@@ -50,8 +50,8 @@ with_defaults! {
         /// An fsync writes a fast commit where it can, on a volume with the feature `fast_commit`
         /// in mode *ordered*.
         pub fast_commit: bool = false,
-        /// Contents wait in memory for their blocks until they are written back, in modes
-        /// *ordered* and *writeback*, for files with extents.
+        /// Contents wait in memory for their blocks until write-back, in modes *ordered* and
+        /// *writeback*, for files with extents.
         pub delayed_allocation: bool = false,
         /// Every change is durable when the call returns.
         pub sync: bool = false,
@@ -267,7 +267,7 @@ impl<D: BlockDevice> Ext<D> {
         })
     }
 
-    /// Whether a commit or write-back would leave more space: write-back needs less than it has
+    /// True if a commit or write-back may leave more space: write-back needs less than it has
     /// reserved.
     fn may_have_space(&self) -> bool {
         self.is_releasing() || self.delayed.any().is_some()

@@ -16,17 +16,17 @@ use nandlab_vfs::Time;
 /// Seconds after which contents fall due (Linux's `dirty_expire_centisecs`).
 const AGE_MAX: i64 = 30;
 
-/// The beginning of a write: how many bytes are written in the same way.
+/// The beginning of a write: how many bytes go the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// The contents wait.
     Later(usize),
-    /// The blocks are there, or are taken in the call.
+    /// The blocks are there, or the call takes them.
     Now(usize),
 }
 
 impl<D: BlockDevice> Ext<D> {
-    /// Whether new contents of an inode may wait.
+    /// True if new contents of an inode may wait.
     fn delays(&self, number: u32, inode: &Inode) -> bool {
         self.options.delayed_allocation
             && matches!(self.options.mode, Mode::Ordered | Mode::Writeback)
@@ -54,7 +54,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// Decides about the beginning of a write. Contents wait in a hole of a tree that is only a
-    /// root, or behind the last extent: there the nodes that they need are known.
+    /// root, or behind the last extent: there the number of nodes has a bound.
     pub(crate) fn part(
         &mut self,
         number: u32,
@@ -83,7 +83,7 @@ impl<D: BlockDevice> Ext<D> {
         }
         let is_flat = inode.block[1] >> 16 == 0;
         if extent.is_some() || !is_flat && next != 1 << 32 {
-            // The tree changes: what is known of the nodes would be wrong.
+            // The tree changes, and the bound with it.
             self.write_back_file(number)?;
             return Ok(Part::Now(length));
         }
@@ -148,7 +148,7 @@ impl<D: BlockDevice> Ext<D> {
     /// Gives up to `most` pages their blocks, within one transaction.
     fn write_back_part(&mut self, number: u32, most: u32) -> Result<(), ExtError> {
         let mut inode = self.inode(number)?;
-        // While the blocks are taken, nothing else is reserved for them.
+        // The blocks come from the reservation, which ends here.
         let Some(mut waiting) = self.delayed.take(number) else {
             return Ok(());
         };

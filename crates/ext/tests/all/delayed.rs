@@ -172,7 +172,7 @@ fn contents_in_holes_are_read_before_they_have_blocks() {
     assert_clean(&mut disk, "holes");
 }
 
-/// Writes pages far apart until the volume is full; returns what was accepted.
+/// Writes pages far apart until the volume is full; returns the accepted writes.
 fn fill(ext: &mut Ext<Ram>, seed: u64, gap: u64) -> Vec<(Ino, u64)> {
     let mut accepted = Vec::new();
     for number in 0.. {
