@@ -110,6 +110,7 @@ impl Volume<Box<dyn ChipFlash>> for FileProgram {
             directories: &[],
             by_parts: true,
             late: false,
+            lags: false,
         }
     }
 

@@ -17,6 +17,12 @@ pub enum SeededBug {
     NamesUnordered,
     /// An fsync writes the contents only.
     FsyncContents,
+    /// A length covers contents that still wait for their blocks.
+    DelayedSizeEarly,
+    /// An fsync leaves contents that wait.
+    DelayedForgotten,
+    /// Contents that wait reserve no space.
+    DelayedUnreserved,
     /// A fast commit leaves out changes that no tag describes.
     ForbiddenFast,
     /// A replay commits after each fast commit.

@@ -32,13 +32,18 @@ impl<D: BlockDevice> Ext<D> {
             gid: inode.gid,
             links: inode.links.into(),
             size: inode.size,
-            blocks: inode.units,
+            blocks: inode.units + self.units_of_delayed(number),
             device: inode.device(),
             atime: inode.atime,
             mtime: inode.mtime,
             ctime: inode.ctime,
             btime: inode.btime,
         })
+    }
+
+    /// Units of 512 bytes that wait for their blocks.
+    fn units_of_delayed(&self, number: u32) -> u64 {
+        u64::from(self.delayed.pages_of(number)) * u64::from(self.store.layout.block / 512)
     }
 
     fn attr(&mut self, number: u32) -> Result<Attr, ExtError> {
@@ -72,7 +77,10 @@ impl<D: BlockDevice> Ext<D> {
         if change.size.is_some() {
             self.spill(number)?;
         }
-        let mut inode = self.inode(number)?;
+        let mut inode = match change.size {
+            Some(size) => self.before_resize(number, size)?,
+            None => self.inode(number)?,
+        };
         if let Some(size) = change.size {
             self.resize(number, &mut inode, size)?;
             inode.mtime = inode.rounded(now);
@@ -130,7 +138,7 @@ impl<D: BlockDevice> Ext<D> {
         let layout = &self.store.layout;
         let headers: u32 = (0..layout.groups).map(|group| layout.header(group)).sum();
         let overhead = layout.first + headers + layout.groups * (2 + layout.table_blocks());
-        let free = self.free_blocks;
+        let free = self.free_blocks.saturating_sub(self.delayed.pages());
         Ok(StatFs {
             block_bytes: layout.block,
             blocks: layout.blocks.saturating_sub(overhead).into(),
@@ -154,8 +162,12 @@ impl<D: BlockDevice> Ext<D> {
         self.write_home()
     }
 
-    fn do_due(&mut self, _: Time) -> Result<(), ExtError> {
-        self.commit()
+    fn do_due(&mut self, now: Time) -> Result<(), ExtError> {
+        self.write_back_aged(now)?;
+        match self.commit_due() {
+            Some(due) if due > now => Ok(()),
+            _ => self.commit(),
+        }
     }
 
     fn write_data(&mut self, number: u32, offset: u64, data: &[u8]) -> Result<usize, ExtError> {
@@ -198,7 +210,10 @@ impl<D: BlockDevice> FileSystem for Ext<D> {
             return;
         }
         match self.nodes.get(number).map(|node| node.life) {
-            Some(Life::Named) => self.nodes.drop(number),
+            Some(Life::Named) => {
+                self.delayed.end_replacement(number);
+                self.nodes.drop(number);
+            }
             // A failure shows at the next call that writes.
             Some(Life::Nameless) if self.is_writable() => {
                 _ = self.write_call(Call::on("forget", ino), |ext| ext.destroy(number))
@@ -221,6 +236,8 @@ impl<D: BlockDevice> FileSystem for Ext<D> {
     }
 
     fn due(&self) -> Option<Time> {
-        self.commit_due().filter(|_| self.is_writable())
+        let dues = [self.commit_due(), self.write_back_due()];
+        let due = dues.into_iter().flatten().min();
+        due.filter(|_| self.is_writable())
     }
 }

@@ -15,6 +15,10 @@ use nandlab_vfs::{Sync, Time};
 impl<D: BlockDevice> Ext<D> {
     /// Makes one inode durable.
     pub(crate) fn sync_inode(&mut self, number: u32, what: Sync) -> Result<(), ExtError> {
+        self.delayed.end_replacement(number);
+        if !self.has_bug(SeededBug::DelayedForgotten) {
+            self.write_back_file(number)?;
+        }
         let contents = self.store.cache.of(Owner::File(number));
         self.store.write(&contents)?;
         let commits = what == Sync::All || self.changed.contains(&number);
@@ -29,6 +33,7 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Makes everything durable; nothing is dirty afterwards.
     pub(crate) fn sync_all(&mut self) -> Result<(), ExtError> {
+        self.write_back_all()?;
         self.put_counts()?;
         while self.store.cache.dirty_count() > 0 || self.is_releasing() {
             let contents = self.store.cache.oldest_contents(usize::MAX, Time::MAX);

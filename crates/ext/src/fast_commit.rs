@@ -13,7 +13,6 @@ use crate::{
     pending::Pending,
 };
 use nandlab_block::BlockDevice;
-use nandlab_vfs::Time;
 
 impl<D: BlockDevice> Ext<D> {
     /// Makes all changes durable with a fast commit; false where only a whole commit will do.
@@ -49,8 +48,7 @@ impl<D: BlockDevice> Ext<D> {
             return Ok(false);
         }
         if !self.has_bug(SeededBug::ContentsLate) {
-            let contents = self.store.cache.oldest_contents(usize::MAX, Time::MAX);
-            self.store.write(&contents)?;
+            self.write_ordered_contents()?;
         }
         if let Some(journal) = self.store.disk.journal_mut() {
             journal.fast_commit(&bytes)?;

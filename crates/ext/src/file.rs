@@ -9,6 +9,7 @@ use crate::{
     format::{put32, ro_compat, sb},
     inode::Inode,
     run::Run,
+    writeback::Part,
 };
 use nandlab_block::BlockDevice;
 use nandlab_vfs::Errno;
@@ -42,8 +43,15 @@ impl<D: BlockDevice> Ext<D> {
         let mut done = 0;
         while done < count {
             let (index, at) = self.locate(offset + done as u64)?;
+            if let Some(page) = self.delayed.page(number, index) {
+                let length = (size - at).min(count - done);
+                buf[done..done + length].copy_from_slice(&page[at..at + length]);
+                done += length;
+                continue;
+            }
             let whole = if at == 0 {
-                ((count - done) / size).min(STEP / size)
+                let gap = self.delayed.gap(number, index) as usize;
+                ((count - done) / size).min(STEP / size).min(gap)
             } else {
                 0
             };
@@ -84,10 +92,11 @@ impl<D: BlockDevice> Ext<D> {
             let (index, _) = self.locate(at)?;
             let most = (inode.size - at).div_ceil(size).min(u32::MAX.into()) as u32;
             let found = self.mapped(number, &inode, index, most)?;
-            if found.block != 0 {
+            let gap = self.delayed.gap(number, index);
+            if found.block != 0 || gap == 0 {
                 break;
             }
-            at = (u64::from(index) + u64::from(found.run)) * size;
+            at = (u64::from(index) + u64::from(found.run.min(gap))) * size;
         }
         Ok(at.max(offset))
     }
@@ -101,7 +110,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// A byte of a file as block of it and byte in that.
-    fn locate(&self, offset: u64) -> Result<(u32, usize), ExtError> {
+    pub(crate) fn locate(&self, offset: u64) -> Result<(u32, usize), ExtError> {
         let size = u64::from(self.store.layout.block);
         let index = u32::try_from(offset / size).map_err(|_| Errno::FileTooBig)?;
         Ok((index, (offset % size) as usize))
@@ -127,12 +136,22 @@ impl<D: BlockDevice> Ext<D> {
         let mut done = 0;
         while done < count {
             let (_, at) = self.locate(offset + done as u64)?;
-            let blocks = (at + count - done).div_ceil(size).min(u32::MAX as usize) as u32;
+            let rest = match self.part(number, offset + done as u64, count - done)? {
+                Part::Now(length) => length,
+                Part::Later(length) => {
+                    let data = &data[done..done + length];
+                    self.write_later(number, offset + done as u64, data)?;
+                    self.relieve_delayed()?;
+                    done += length;
+                    continue;
+                }
+            };
+            let blocks = (at + rest).div_ceil(size).min(u32::MAX as usize) as u32;
             let part = self.blocks_at_once(&inode, blocks);
             let length = (part as usize)
                 .saturating_mul(size)
                 .saturating_sub(at)
-                .min(count - done);
+                .min(rest);
             self.reserve(&inode, part)?;
             let written =
                 match self.write_part(number, offset + done as u64, &data[done..done + length]) {

@@ -243,6 +243,7 @@ impl<D: BlockDevice> Ext<D> {
         };
         self.free_blocks
             .saturating_sub(self.held.blocks)
+            .saturating_sub(self.delayed.reserved())
             .saturating_sub(reserved)
     }
 

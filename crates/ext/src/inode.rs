@@ -5,7 +5,7 @@
 //! [`Ext::inode`] and [`Ext::put_inode`].
 
 use crate::{
-    Ext, ExtError,
+    Ext, ExtError, SeededBug,
     cache::Class,
     extent_nodes,
     format::{INODE_OLD, Layout, flags, incompat, le16, le32, put16, put32, ro_compat},
@@ -311,7 +311,8 @@ impl<D: BlockDevice> Ext<D> {
         let layout = self.store.layout;
         let (block, at) = self.inode_place(inode);
         let size = layout.inode_size as usize;
-        let found = Inode::parse(&self.store.block(block)?[at..at + size], &layout);
+        let mut found = Inode::parse(&self.store.block(block)?[at..at + size], &layout);
+        found.size = self.delayed.size(inode).unwrap_or(found.size);
         if found.flags & layout.foreign_flags() != 0 && found.links > 0 {
             let expected = "none of encrypt, extents, inline data and attribute value";
             return Err(ExtError::Inode {
@@ -326,6 +327,7 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Changes what an inode says.
     pub(crate) fn put_inode(&mut self, inode: u32, what: &Inode) -> Result<(), ExtError> {
+        let what = &self.on_disk(inode, what);
         let bytes = self.inode_bytes_mut(inode)?;
         what.put(bytes);
         self.changed.insert(inode);
@@ -333,9 +335,20 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
+    /// An inode as the medium gets it: its length does not cover contents that wait.
+    fn on_disk(&mut self, inode: u32, what: &Inode) -> Inode {
+        let size = self.delayed.set_size(inode, what.size);
+        let size = size.filter(|_| !self.has_bug(SeededBug::DelayedSizeEarly));
+        Inode {
+            size: size.unwrap_or(what.size),
+            ..*what
+        }
+    }
+
     /// Changes times only, which fdatasync does not wait for. An inode of 128 bytes has whole
     /// seconds: within one second, nothing becomes dirty, as in Linux (`s_time_gran`).
     pub(crate) fn put_times(&mut self, inode: u32, what: &Inode) -> Result<(), ExtError> {
+        let what = &self.on_disk(inode, what);
         let (block, at) = self.inode_place(inode);
         let mut bytes = [0; FIELDS_BYTES];
         let size = self.store.layout.inode_size as usize;

@@ -151,11 +151,20 @@ impl<D: BlockDevice> Ext<D> {
         ))
     }
 
+    /// Writes the contents that mode *ordered* wants on the medium before a commit. Those that
+    /// replace others in place may wait as long as delayed ones.
+    pub(crate) fn write_ordered_contents(&mut self) -> Result<(), ExtError> {
+        let contents = match self.options.delayed_allocation {
+            true => self.store.cache.fresh_contents(),
+            false => self.store.cache.oldest_contents(usize::MAX, Time::MAX),
+        };
+        self.store.write(&contents)
+    }
+
     /// The contents that the mode wants on the medium before the metadata that leads to them.
     pub(crate) fn commit_through_journal(&mut self) -> Result<(), ExtError> {
         if self.options.mode == Mode::Ordered && !self.has_bug(SeededBug::ContentsLate) {
-            let contents = self.store.cache.oldest_contents(usize::MAX, Time::MAX);
-            self.store.write(&contents)?;
+            self.write_ordered_contents()?;
         }
         let since = self.store.changed_since.unwrap_or(self.store.now);
         self.log_metadata(nanos(since))?;
@@ -212,7 +221,9 @@ impl<D: BlockDevice> Ext<D> {
     /// cannot be written back.
     pub(crate) fn writable_bytes(&self) -> u64 {
         let committed = self.store.disk.journal().map_or(0, Journal::dirty_blocks);
-        (self.store.cache.dirty_contents() + committed) as u64 * u64::from(self.store.layout.block)
+        let waiting = self.delayed.pages() as usize;
+        let blocks = self.store.cache.dirty_contents() + waiting + committed;
+        blocks as u64 * u64::from(self.store.layout.block)
     }
 
     /// Since when the oldest of these is dirty.
@@ -228,6 +239,7 @@ impl<D: BlockDevice> Ext<D> {
             .contents_since()
             .into_iter()
             .chain(committed)
+            .chain(self.delayed.oldest().map(|(since, _)| since))
             .min()
     }
 
@@ -241,6 +253,8 @@ impl<D: BlockDevice> Ext<D> {
         let blocks = bytes
             .div_ceil(u64::from(self.store.layout.block))
             .min(usize::MAX as u64) as usize;
+        let placed = self.write_back_oldest(blocks, until)?;
+        let blocks = blocks.saturating_sub(placed);
         let contents = self.store.cache.oldest_contents(blocks, until);
         self.store.write(&contents)?;
         let mut left = blocks.saturating_sub(contents.len());

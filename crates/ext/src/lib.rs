@@ -15,7 +15,9 @@
 //!
 //! # Writing
 //!
-//! Blocks are allocated when a call writes, next to the block before. Contents and metadata wait in
+//! Blocks are allocated when a call writes, next to the block before. With
+//! [`Options::delayed_allocation`] new contents only reserve space, and get their blocks at
+//! the write-back of their file. Contents and metadata wait in
 //! memory until fsync, sync or write-back. All changes of metadata go through `store`: a block to
 //! be changed, a block newly taken, a block given back. A commit takes all of them at once.
 //!
@@ -35,6 +37,10 @@
 //! With [`Options::fast_commit`] an fsync writes a list of changes where it can, and no
 //! transaction. A mount replays the list as one transaction. The promises are the same, but the
 //! times of directories may be those of the last transaction.
+//!
+//! With [`Options::delayed_allocation`] a commit leaves contents that wait for their blocks, and the
+//! length on the medium covers none of them. So a file without an fsync may have an earlier length
+//! than its names have, with contents of that time or later ones.
 //!
 //! Without barriers the device may take writes in any order, and nothing of this is sure, as with
 //! Linux's `barrier=0`.
@@ -75,6 +81,7 @@ mod cache;
 mod calls;
 mod check;
 mod commit;
+mod delayed;
 mod dir;
 mod disk;
 mod error;
@@ -126,6 +133,7 @@ mod time;
 mod tree_check;
 mod volume;
 mod work;
+mod writeback;
 mod xattr;
 mod zones;
 

@@ -75,6 +75,7 @@ impl<D: BlockDevice> Ext<D> {
     pub(crate) fn destroy(&mut self, number: u32) -> Result<(), ExtError> {
         self.nodes.drop(number);
         self.cut.remove(&number);
+        self.delayed.forget(number);
         let mut inode = self.inode(number)?;
         self.drop_attribute_block(number, &mut inode)?;
         if inode.has_blocks(&self.store.layout) {

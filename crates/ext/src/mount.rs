@@ -2,6 +2,7 @@
 
 use crate::{
     ExtError, Layout, SeededBug,
+    delayed::Delayed,
     disk::Disk,
     format::{STATE_CLEAN, STATE_ERRORS, incompat, le16, le32, put16, put32, ro_compat, sb},
     groups::{self, Group, Held},
@@ -49,6 +50,9 @@ with_defaults! {
         /// An fsync writes a fast commit where it can, on a volume with the feature `fast_commit`
         /// in mode *ordered*.
         pub fast_commit: bool = false,
+        /// Contents wait in memory for their blocks until write-back, in modes *ordered* and
+        /// *writeback*, for files with extents.
+        pub delayed_allocation: bool = false,
         /// Every change is durable when the call returns.
         pub sync: bool = false,
         /// Freed blocks are discarded on the device.
@@ -88,6 +92,8 @@ pub struct Ext<D> {
     pub(crate) held: Held,
     pub(crate) order: Order,
     pub(crate) nodes: Nodes,
+    /// Contents that wait for their blocks.
+    pub(crate) delayed: Delayed,
     /// Known names of directories.
     pub(crate) names: NameCache,
     /// How often all of them became void.
@@ -176,6 +182,7 @@ impl<D: BlockDevice> Ext<D> {
             held: Held::default(),
             order: Order::default(),
             nodes: Nodes::default(),
+            delayed: Delayed::default(),
             names: NameCache::new(options.cache_bytes / NAMES_PART),
             names_ended: 0,
             changed: BTreeSet::new(),
@@ -240,12 +247,14 @@ impl<D: BlockDevice> Ext<D> {
     ) -> Result<T, Errno> {
         self.store.now = now;
         self.write_call(called, |ext| {
+            ext.write_back_aged(now)?;
             if ext.commit_due().is_some_and(|due| due <= now) {
                 ext.commit()?;
             }
             ext.reserve_call()?;
             let value = match call(ext) {
-                Err(ExtError::Call(Errno::NoSpace)) if ext.is_releasing() => {
+                Err(ExtError::Call(Errno::NoSpace)) if ext.may_have_space() => {
+                    ext.write_back_all()?;
                     ext.commit_all_releases()?;
                     call(ext)?
                 }
@@ -256,6 +265,12 @@ impl<D: BlockDevice> Ext<D> {
             }
             Ok(value)
         })
+    }
+
+    /// True if a commit or write-back may leave more space: write-back needs less than it has
+    /// reserved.
+    fn may_have_space(&self) -> bool {
+        self.is_releasing() || self.delayed.any().is_some()
     }
 
     /// Whether a commit would make blocks or inodes free.

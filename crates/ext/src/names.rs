@@ -377,6 +377,8 @@ impl<D: BlockDevice> Ext<D> {
     ) -> Result<(), ExtError> {
         let (lost, gone) = self.child(&target)?;
         self.check_replaceable(from.0, &inode, lost, &gone)?;
+        // The new contents come with the name, as with Linux's `auto_da_alloc`.
+        self.write_back_file(moved)?;
         self.ordered(target.block, source.block)?;
         self.point_entry(&target, moved, inode.kind().map_or(0, FileType::number))?;
         let source = self.need(from.0, from.1)?;

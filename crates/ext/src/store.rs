@@ -269,6 +269,13 @@ impl<D: BlockDevice> Store<D> {
         Ok(())
     }
 
+    /// Contents of a block that was just taken.
+    pub fn place_contents(&mut self, owner: Owner, block: u32, data: Box<[u8]>) {
+        let now = self.now;
+        self.changed_since.get_or_insert(now);
+        self.cache.replace(block, owner, now, data, true);
+    }
+
     /// Writes dirty blocks to the device, one request for each run of neighbours, and marks them
     /// clean; `blocks` in order.
     pub fn write(&mut self, blocks: &[u32]) -> Result<(), ExtError> {

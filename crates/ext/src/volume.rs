@@ -47,6 +47,7 @@ impl<D: BlockDevice + 'static> Volume<D> for ExtVolume {
             directories: &["lost+found"],
             by_parts: false,
             late: false,
+            lags: self.options.delayed_allocation,
         }
     }
 

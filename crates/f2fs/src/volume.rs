@@ -30,6 +30,7 @@ impl<D: BlockDevice + 'static> Volume<D> for F2fsVolume {
             directories: &[],
             by_parts: false,
             late: true,
+            lags: false,
         }
     }
 

@@ -29,6 +29,7 @@ impl<D: BlockDevice + 'static> Volume<D> for FatVolume {
             directories: &[],
             by_parts: false,
             late: false,
+            lags: false,
         }
     }
 

@@ -27,6 +27,7 @@ impl<M: Mtd + 'static> Volume<M> for Jffs2Volume {
             directories: &[],
             by_parts: true,
             late: false,
+            lags: false,
         }
     }
 

@@ -38,6 +38,7 @@ impl UbifsVolume {
         directories: &[],
         by_parts: true,
         late: true,
+        lags: false,
     };
 
     /// Mounts the volume, and tells its type.

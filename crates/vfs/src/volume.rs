@@ -48,6 +48,9 @@ pub struct Nature {
     pub by_parts: bool,
     /// Names may become durable before contents: a file without an fsync may read as zeros.
     pub late: bool,
+    /// Lengths may lag behind names: after a cut, a file without an fsync may have a length that it
+    /// had before its last changes, with the contents of that time or later ones.
+    pub lags: bool,
 }
 
 /// A kind of file system with its options, for media of type `M`.

@@ -13,6 +13,8 @@ pub(super) struct History {
     pub promise: Promise,
     pub has_links: bool,
     shape: Shape,
+    /// A file's length may be an earlier one.
+    pub lags: bool,
     /// The tree after each operation that changed something, the oldest first.
     pub trees: Vec<Arc<Model>>,
     /// The oldest that may be found.
@@ -36,6 +38,7 @@ impl History {
             directories,
             by_parts,
             late,
+            lags,
         } = nature;
         Self {
             promise,
@@ -46,6 +49,7 @@ impl History {
                 by_parts,
                 late,
             },
+            lags,
             trees: vec![Arc::new(Model::with(directories))],
             floor: 0,
             durable: 0,

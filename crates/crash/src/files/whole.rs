@@ -44,7 +44,11 @@ impl History {
         promise: Promise,
     ) -> Result<(), String> {
         let then = self.versions(file, at, at);
-        then.has_length(found)?;
+        let since = match promise {
+            Promise::Ordered | Promise::Metadata if self.lags => self.durable_since(file).min(at),
+            _ => at,
+        };
+        self.versions(file, since, at).has_length(found)?;
         match promise {
             Promise::Atomic => then.old_or_new(found),
             Promise::Ordered | Promise::Fsynced => self

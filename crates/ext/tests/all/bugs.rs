@@ -1,7 +1,7 @@
 //! A power cut finds each rule that ext2, ext3 and their journal may leave out, on a disk
 //! that writes in an order of its own. `docs/mutants.md` lists the states that it took.
 
-use crate::crash_stack::volumes::{chip, ext3, fast, large_chip, layer};
+use crate::crash_stack::volumes::{chip, delayed, ext3, fast, large_chip, layer};
 use nandlab_crash::files::mixed;
 use nandlab_crash::{Cuts, FileOp, Files, Plan, SecondLevel, assert_each_found};
 use nandlab_ext::{Checkpoint, ExtVolume, Mode, SeededBug, SeededJournalBug as InJournal};
@@ -169,6 +169,17 @@ fn every_rule_that_a_fast_commit_leaves_out_is_found() {
         ops: cut_short(),
         cuts: 60,
         ..fast_run(1, &[SeededBug::ForbiddenFast])
+    };
+    run.is_shown(|volume| volume);
+}
+
+#[test]
+fn every_rule_that_delayed_allocation_leaves_out_is_found() {
+    let bugs = [SeededBug::DelayedSizeEarly, SeededBug::DelayedForgotten];
+    let run = Run {
+        layer: "ext4, delayed allocation",
+        volume: delayed((Mode::Ordered, Checkpoint::Copy)),
+        ..fast_run(1, &bugs)
     };
     run.is_shown(|volume| volume);
 }

@@ -17,7 +17,7 @@ use nandlab_ext::{Checkpoint, ExtVolume, Mode};
 use nandlab_ftl::page::{PageOptions, SeededBug};
 use nandlab_testkit::scrambled::{Manner, Scrambled};
 use nandlab_vfs::{Mounted, Nature, Promise, Volume, VolumeError};
-use volumes::{WAYS, chip, ext3, ext4, fast, large_chip, layer, unjournaled};
+use volumes::{WAYS, chip, delayed, ext3, ext4, fast, large_chip, layer, unjournaled};
 
 /// Before, within and after every operation; one recovery in so many is cut again at all of its
 /// own.
@@ -134,6 +134,44 @@ fn fast_commits_keep_the_promise_of_the_mode_at_every_cut() {
 }
 
 #[test]
+fn delayed_allocation_keeps_its_promise_at_every_cut() {
+    for way in [WAYS[1], WAYS[2], WAYS[4], WAYS[7]] {
+        let report = assert_survives(&large_stack(delayed(way)), &mixed(1, 60), &plan(400));
+        assert_eq!(report.states, 3 * report.chip_ops);
+    }
+}
+
+#[test]
+fn delayed_allocation_with_fast_commits_keeps_its_promise_at_every_cut() {
+    let mut volume = delayed(WAYS[1]);
+    volume.format.fast_commit = true;
+    volume.options.fast_commit = true;
+    let volume = large_stack(volume);
+    assert_survives(&volume, &mixed(1, 60), &plan(400));
+    let sample = Plan {
+        cuts: Cuts::Sample(120),
+        second: SecondLevel::Every(4),
+        ..plan(100)
+    };
+    for seed in 2..8 {
+        assert_survives(&volume, &mixed(seed, 120), &sample);
+    }
+}
+
+#[test]
+fn delayed_allocation_keeps_its_promises_in_other_runs() {
+    let sample = Plan {
+        cuts: Cuts::Sample(120),
+        ..plan(100)
+    };
+    for seed in 2..8 {
+        for volume in [WAYS[1], WAYS[2]].map(delayed) {
+            assert_survives(&large_stack(volume), &mixed(seed, 120), &sample);
+        }
+    }
+}
+
+#[test]
 fn ext3_keeps_its_promises_in_other_runs() {
     let sample = Plan {
         cuts: Cuts::Sample(150),
@@ -226,6 +264,7 @@ impl<D: BlockDevice + 'static> Volume<D> for HeldTo {
     fn nature(&self, disk: &D) -> Nature {
         Nature {
             promise: self.1,
+            lags: false,
             ..self.0.nature(disk)
         }
     }
@@ -237,6 +276,11 @@ impl<D: BlockDevice + 'static> Volume<D> for HeldTo {
     fn mount(&self, disk: D) -> Result<Box<dyn Mounted<D>>, VolumeError> {
         self.0.mount(disk)
     }
+}
+
+#[test]
+fn delayed_allocation_keeps_less_than_the_mode_alone() {
+    is_found(&large_stack(HeldTo(delayed(WAYS[1]), Promise::Ordered)));
 }
 
 #[test]

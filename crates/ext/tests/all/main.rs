@@ -5,6 +5,7 @@ mod common;
 mod crash;
 mod crash_stack;
 mod damage;
+mod delayed;
 mod ext4;
 mod fast;
 mod fast_writer;

@@ -19,6 +19,7 @@ impl<M: 'static, V: Volume<M>> Volume<M> for Deferred<V> {
     fn nature(&self, medium: &M) -> Nature {
         Nature {
             late: true,
+            lags: false,
             ..self.volume.nature(medium)
         }
     }

@@ -18,7 +18,7 @@ const KEYS: [&str; 2] = ["block", "inode-size"];
 const JOURNAL_KEYS: [&str; 4] = ["journal-size", "mode", "checkpoint", "commit-interval"];
 
 /// The keys of ext4.
-const EXT4_KEYS: [&str; 1] = ["fast-commit"];
+const EXT4_KEYS: [&str; 2] = ["fast-commit", "delayed-allocation"];
 
 pub(super) struct ExtKind;
 
@@ -105,6 +105,7 @@ impl ExtDescription {
         if journal {
             ext.take_journal(section)?;
             ext.take_fast(section)?;
+            ext.take_delayed(section)?;
         } else {
             ext.mount.mode = Mode::Unjournaled;
         }
@@ -154,6 +155,19 @@ impl ExtDescription {
         }
         self.format.fast_commit = fast;
         self.mount.fast_commit = fast;
+        Ok(())
+    }
+
+    fn take_delayed(&mut self, section: &mut Section) -> Result<(), DescriptionError> {
+        if !self.format.ext4 {
+            return Ok(());
+        }
+        let delayed = section.or("delayed-allocation", false)?;
+        if delayed && !matches!(self.mount.mode, Mode::Ordered | Mode::Writeback) {
+            let expected = "false unless mode is \"ordered\" or \"writeback\"";
+            return Err(section.refuse("delayed-allocation", "true", expected));
+        }
+        self.mount.delayed_allocation = delayed;
         Ok(())
     }
 

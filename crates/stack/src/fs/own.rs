@@ -94,6 +94,7 @@ pub trait DiskFs: Clone + fmt::Debug + Send + Sync + 'static {
             directories: &[],
             by_parts: false,
             late: false,
+            lags: false,
         }
     }
 

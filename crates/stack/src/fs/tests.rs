@@ -248,6 +248,12 @@ fn every_choice_of_ext_arrives() {
     );
     let fast = ext("type = \"ext4\"\nfast-commit = true");
     assert!(fast.format.fast_commit && fast.mount.fast_commit);
+    let delayed = ext("type = \"ext4\"\ndelayed-allocation = true");
+    assert!(delayed.mount.delayed_allocation && !fast.mount.delayed_allocation);
+    for mode in ["journal", "none"] {
+        let refused = format!("type = \"ext4\"\nmode = \"{mode}\"\ndelayed-allocation = true");
+        assert!(take(&refused).is_err(), "{mode}");
+    }
 }
 
 #[test]

@@ -85,3 +85,10 @@ pub fn ext3((mode, checkpoint): (Mode, Checkpoint)) -> ExtVolume {
         },
     }
 }
+
+/// ext4 with delayed allocation.
+pub fn delayed(way: (Mode, Checkpoint)) -> ExtVolume {
+    let mut volume = ext4(way);
+    volume.options.delayed_allocation = true;
+    volume
+}

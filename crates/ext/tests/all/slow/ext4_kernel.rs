@@ -84,15 +84,21 @@ fn the_kernel_reads_an_ext4_that_we_used_and_recovers_what_we_left_in_its_journa
     let mut volumes = Volumes::new(EXT4);
     let mut ours = Vec::new();
     for (seed, (name, options)) in (1..).zip(VOLUMES) {
-        for left in [Left::Unmounted, Left::Crashed] {
-            if name == "unjournaled" && left == Left::Crashed {
+        for (left, delayed_allocation) in [
+            (Left::Unmounted, false),
+            (Left::Crashed, false),
+            (Left::Unmounted, true),
+            (Left::Crashed, true),
+        ] {
+            if name == "unjournaled" && (left == Left::Crashed || delayed_allocation) {
                 continue;
             }
             let ways = Options {
                 fast_commit: name.starts_with("fast"),
+                delayed_allocation,
                 ..Options::default()
             };
-            let name = format!("{name}-{left:?}");
+            let name = format!("{name}-{left:?}-{delayed_allocation}");
             let mut disk = made_by_mke2fs(96 * 1024, options);
             used_with(&mut disk, ways, left, (seed, rules(), CALLS));
             assert_eq!(needs_recovery(&mut disk), left == Left::Crashed);
