@@ -152,8 +152,8 @@ impl<L: Lebs> Ubifs<L> {
         all.find(|(_, at)| *at == place).map(|(slot, _)| slot)
     }
 
-    /// A block for moved nodes, and the byte in it where it is free. A full volume of Linux may have
-    /// no empty block: then the nodes go behind others, as in `ubifs_rcvry_gc_commit`.
+    /// A block for moved nodes, and the byte in it where it is free. A full volume of Linux may
+    /// have no empty block: then the nodes go behind others, as in `ubifs_rcvry_gc_commit`.
     fn room_for_moved(&mut self, len: u32) -> Result<(u32, u32)> {
         let kept = self.writer.gc_lnum.take();
         let blocks = &self.writer.blocks;

@@ -12,8 +12,9 @@ use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags};
 use ruzstd::decoding::FrameDecoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
-/// Bytes of the window of a frame at most: no maker takes more for a block of 4 KiB.
-const WINDOW_MAX: u64 = 8 << 20;
+/// Bytes of the window of a frame at most, which the decoder allocates: that of zstd's usual level
+/// for contents of unknown length. Linux and mkfs.ubifs know the length, and take 4 KiB.
+const WINDOW_MAX: u64 = 2 << 20;
 
 /// A block shorter than this is stored as it is, and so is one that would save less.
 const WORTH: usize = 128;
@@ -181,5 +182,16 @@ mod tests {
         assert_eq!(unpacker.unpack(0, b"abc", &mut to[..3]), Ok(()));
         assert!(unpacker.unpack(0, b"abc", &mut to[..4]).is_err());
         assert!(unpacker.unpack(4, b"abc", &mut to[..3]).is_err());
+    }
+
+    #[test]
+    fn a_frame_whose_window_is_longer_than_its_bound_is_refused() {
+        // A magic number, a window of 2^(10 + n) bytes, and one last raw block of a byte.
+        let frame = |n: u8| [0x28, 0xB5, 0x2F, 0xFD, 0, n << 3, 9, 0, 0, 7];
+        let mut unpacker = Unpacker::default();
+        let mut to = [0];
+        assert_eq!(unpacker.unpack(3, &frame(11), &mut to), Ok(()));
+        assert_eq!(to, [7]);
+        assert!(unpacker.unpack(3, &frame(12), &mut to).is_err());
     }
 }

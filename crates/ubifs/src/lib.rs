@@ -20,12 +20,12 @@
 //! this in order; `node`, `inode`, `dir`, `file` and `xattr` read what the index points to, for
 //! `calls`; `lpt` holds the properties of blocks; `check` and `space` go through everything.
 //! To write: `make` begins a volume, and `shorten` ends an image; `ready` begins a mount, with
-//! `fixup` for volumes from a programmer; `names`, `contents`, `xattr` and `batch`
-//! turn calls into groups of nodes, for the heads of `journal`; `commit` writes the index of
-//! `tree` through `index_out`, the properties of `blocks` and `lpt_tree`, and the orphans;
-//! `collect` makes room, and `room` tells how much there is. Of a damaged volume, `survey` finds every node: `salvage` makes an index
-//! of them, `guess` a superblock, and `reconnect` names for inodes without a path. `past` tells of
-//! former nodes.
+//! `fixup` for volumes from a programmer; `names`, `contents`, `xattr` and `batch` turn calls into
+//! groups of nodes, for the heads of `journal`; `commit` writes the index of `tree` through
+//! `index_out`, the properties of `blocks` and `lpt_tree`, and the orphans; `collect` makes room,
+//! and `room` tells how much there is. Of a damaged volume, `survey` finds every node: `salvage`
+//! makes an index of them, `guess` a superblock, and `reconnect` names for inodes without a path.
+//! `past` tells of former nodes.
 //!
 //! *Power loss.* A call is one group of nodes, which is there or not; contents are written block by
 //! block. What was fsynced or synced is there. Linux's rules of recovery hold, and a torn write may

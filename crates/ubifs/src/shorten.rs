@@ -1,9 +1,9 @@
 //! A new volume cut off behind its last block in use, as mkfs.ubifs leaves one.
 //!
-//! *Promises.* The superblock and the master node tell the new number of blocks. A mount
-//! in a longer UBI volume makes the volume grow again, up to its limit. The master blocks hold one
-//! node each: ubi_reader 0.8.10 takes the first one. *Power loss.* None may come: the new superblock
-//! and properties tree overwrite the old ones. The caller shortens an image before anybody has it.
+//! *Promises.* The superblock and the master node tell the new number of blocks. A mount in a
+//! longer UBI volume makes the volume grow again, up to its limit. The master blocks hold one node
+//! each: ubi_reader 0.8.10 takes the first one. *Power loss.* None may come: the new superblock and
+//! properties tree overwrite the old ones. The caller shortens an image before anybody has it.
 
 use crate::error::Result;
 use crate::format::{Geometry, LptShape, NO_ORPHANS};
