@@ -14,8 +14,8 @@ const INSTALLED_FROM: [&str; 2] = ["package.json", "package-lock.json"];
 /// The most findings of each rule, in documents and in comments. A ratchet: lower it when they
 /// become fewer.
 const MOST: &[(&str, usize, usize)] = &[
-    ("named-subject", 0, 1400),
-    ("passive", 440, 4300),
+    ("named-subject", 0, 1390),
+    ("passive", 430, 4295),
     ("plain-words", 0, 0),
     ("repeated", 0, 0),
     ("sentence-words", 0, 2),
