@@ -21,8 +21,6 @@ const DEPTH_MAX: usize = 1000;
 const NO_NAME: &str = "a name that no directory can hold";
 /// What is lost where a directory has two entries of one name: a lookup finds the first only.
 const TWICE: &str = "a second entry of this name";
-/// Bytes of a file that the walk reads itself; a helper reads longer ones.
-const SHORT: u64 = 16 * 1024;
 /// The most losses that are listed.
 const LOSSES_MAX: usize = 10_000;
 
@@ -227,7 +225,8 @@ impl<'a> Walk<'a> {
             };
             match (&mut self.queue, begun) {
                 (Some(queue), Some(fill)) => {
-                    let here = size <= SHORT && self.helpers.is_some_and(|helpers| !helpers.unpack);
+                    let here =
+                        size <= STEP as u64 && self.helpers.is_some_and(|helpers| !helpers.unpack);
                     let mut held = here.then(Held::default);
                     if let Some(held) = &mut held {
                         give(

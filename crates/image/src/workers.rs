@@ -19,7 +19,7 @@ use std::thread;
 /// Files and bytes that go to a thread at once, unless one file has more.
 const BATCH: (usize, u64) = (16, 512 * 1024);
 /// The most batches in the queue.
-const WAITING: usize = 16;
+const WAITING: usize = 4;
 
 /// Threads that help a walk.
 #[derive(Clone, Copy)]

@@ -36,7 +36,8 @@ impl Files {
 
 /// Kernel parameters: a panic ends the guest, addresses are the same in each boot, no time goes
 /// into defences against other guests.
-const KERNEL_PARAMETERS: &str = "console=ttyS0 panic=-1 quiet nokaslr norandmaps mitigations=off";
+const KERNEL_PARAMETERS: &str =
+    "console=ttyS0 panic=-1 quiet nokaslr norandmaps mitigations=off no_timer_check";
 
 /// The command that runs the guest. `setpriv` sees to it that QEMU dies with the thread that starts
 /// it.
