@@ -411,7 +411,8 @@ fn ubil_shows_figure_and_table_and_judges_the_claims() {
         ("no-degradation-headers", "fails"),
         ("writes-gain-headers", "fails"),
         ("reads-same-headers", "holds"),
-        ("no-degradation-ubifs", "holds"),
+        // Random writes differ from seed to seed.
+        ("no-degradation-ubifs", "undecided"),
         ("writes-gain-ubifs", "fails"),
         ("reads-same-ubifs", "holds"),
         ("no-degradation-ubifs-headers", "fails"),
