@@ -144,8 +144,8 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
         .collect()
 }
 
-/// The contents of a trace, as a row of the README, and its number of lines. Fails if a line does not
-/// parse or a request leaves the disk.
+/// The contents of a trace, as a row of the README, and its number of lines. Fails if a line does
+/// not parse or a request leaves the disk.
 fn row(name: &str) -> Result<(String, u64), String> {
     let text = fs::read(path(name)).map_err(|why| format!("{}: {why}", path(name).display()))?;
     let mut reader = Reader::new(&text, Format::Fio, trace::Options::default());

@@ -9,7 +9,6 @@ use alloc::{
     collections::{BTreeMap, BTreeSet},
     vec,
 };
-use core::mem::take;
 use nandlab_vfs::Time;
 
 /// Nodes that a file reserves beside one for each few pages: a new path from the root.
@@ -216,7 +215,7 @@ impl Delayed {
         }
     }
 
-    /// The inode has no contents any more.
+    /// The inode has lost its contents: none of them wait.
     pub fn forget(&mut self, file: u32) {
         _ = self.take(file);
         self.replaced.remove(&file);
@@ -233,14 +232,12 @@ impl Delayed {
 
     /// The new contents of a file are complete.
     pub fn end_replacement(&mut self, file: u32) {
-        if !self.replaced.is_empty() {
-            self.replaced.remove(&file);
-        }
+        self.replaced.remove(&file);
     }
 
-    /// No contents wait any more.
+    /// All files have their new contents.
     pub fn end_replacements(&mut self) {
-        _ = take(&mut self.replaced);
+        self.replaced.clear();
     }
 }
 

@@ -38,7 +38,7 @@
 //! transaction. A mount replays the list as one transaction. The promises are the same, but the
 //! times of directories may be those of the last transaction.
 //!
-//! With [`Options::delayed_allocation`] a commit leaves contents that wait for their blocks, and the
+//! With [`Options::delayed_allocation`] a commit leaves contents that wait for their blocks. The
 //! length on the medium covers none of them. So a file without an fsync may have an earlier length
 //! than its names have, with contents of that time or later ones.
 //!

@@ -133,8 +133,8 @@ impl Oob {
             return false;
         }
         self.common[block.0 as usize] = kept;
-        // The reads take a block's words in order, the blocks in no order: those of the next run are
-        // asked for now.
+        // Reads take a block's words in order, the blocks in no order: ask for those of the next
+        // run now.
         self.prefetch(Page(moves[moves.len() - 1].from.0 + 1));
         for (head, m) in heads.iter_mut().zip(moves) {
             *head = self.words[m.from.0 as usize];

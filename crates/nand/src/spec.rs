@@ -27,8 +27,8 @@ pub struct ChipSpec {
 /// Multi-level cells that hold one bit each: a block in SLC mode has fewer pages,
 /// is quicker and lives longer.
 ///
-/// The numbers of its pages begin at zero and have no gaps. Real chips leave out the row addresses of the
-/// other pages, and need the mode with each command; this one knows the mode of each block.
+/// The numbers of its pages begin at zero and have no gaps. Real chips leave out the row addresses
+/// of the other pages, and need the mode with each command; this one knows the mode of each block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlcMode {
     /// Bits of a cell in its own mode: 2 MLC, 3 TLC, 4 QLC. A block in SLC mode has one page in so

@@ -134,7 +134,7 @@ impl<'a, L: Lebs> IndexOut<'a, L> {
         Ok(())
     }
 
-    /// Puts a node into the next gap that takes it. Returns `None` if there is none.
+    /// Puts a node into the next gap that takes it. Returns `None` if no gap does.
     fn place_in_gap(&mut self, node: &[u8]) -> Result<Option<Branch>> {
         loop {
             if let Some(place) = self.gaps.as_mut().and_then(|gaps| gaps.place(node)) {
@@ -147,7 +147,7 @@ impl<'a, L: Lebs> IndexOut<'a, L> {
         }
     }
 
-    /// Opens the index block with the most unused bytes. Returns `false` if there is none.
+    /// Opens the index block with the most unused bytes. Returns `false` if all were open before.
     fn open_gaps(&mut self) -> Result<bool> {
         let mut left = match self.left.take() {
             Some(left) => left,

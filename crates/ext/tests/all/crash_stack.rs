@@ -63,6 +63,18 @@ fn survives_everywhere(volume: ExtVolume, seed: u64, count: usize) {
     assert!(report.chip_ops > 100, "{report}");
 }
 
+/// Other runs, with a second cut in each fourth recovery.
+fn survives_second_cuts(subject: &impl Subject<Op = FileOp>) {
+    let sample = Plan {
+        cuts: Cuts::Sample(120),
+        second: SecondLevel::Every(4),
+        ..plan(100)
+    };
+    for seed in 2..8 {
+        assert_survives(subject, &mixed(seed, 120), &sample);
+    }
+}
+
 #[test]
 fn ext2_keeps_what_was_fsynced() {
     (1..7).for_each(|seed| survives_everywhere(ExtVolume::default(), seed, 100));
@@ -122,14 +134,7 @@ fn fast_commits_keep_the_promise_of_the_mode_at_every_cut() {
         let volume = large_stack(fast(checkpoint));
         let report = assert_survives(&volume, &mixed(1, 60), &plan(400));
         assert_eq!(report.states, 3 * report.chip_ops);
-        let sample = Plan {
-            cuts: Cuts::Sample(120),
-            second: SecondLevel::Every(4),
-            ..plan(100)
-        };
-        for seed in 2..8 {
-            assert_survives(&volume, &mixed(seed, 120), &sample);
-        }
+        survives_second_cuts(&volume);
     }
 }
 
@@ -148,14 +153,7 @@ fn delayed_allocation_with_fast_commits_keeps_its_promise_at_every_cut() {
     volume.options.fast_commit = true;
     let volume = large_stack(volume);
     assert_survives(&volume, &mixed(1, 60), &plan(400));
-    let sample = Plan {
-        cuts: Cuts::Sample(120),
-        second: SecondLevel::Every(4),
-        ..plan(100)
-    };
-    for seed in 2..8 {
-        assert_survives(&volume, &mixed(seed, 120), &sample);
-    }
+    survives_second_cuts(&volume);
 }
 
 #[test]

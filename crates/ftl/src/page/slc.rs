@@ -4,8 +4,8 @@
 //!
 //! *How.* The cache has blocks of its own, a number that does not change between attaches. The
 //! host's pages go to its open blocks, one for each die and plane, while it has free blocks. A fold
-//! takes the filled block that is oldest. It copies the valid pages to the open blocks of the host's
-//! last stream. Folds run while the host is idle, or when the cache is full and
+//! takes the filled block that is oldest. It copies the valid pages to the open blocks of the
+//! host's last stream. Folds run while the host is idle, or when the cache is full and
 //! [`SlcOverflow::Fold`] says so. A filled block without valid pages needs no copies.
 //!
 //! *On flash* a page in the cache is a page as any other; the header of its block says that the
@@ -72,7 +72,7 @@ pub(super) fn check_mode(options: &PageOptions, mtd: &impl Mtd) -> Result<(), At
 }
 
 impl<M: Mtd> PageFtl<M> {
-    /// Does the work that comes before a page of the host, with collection in steps or an SLC cache.
+    /// Does the work before a page of the host, with collection in steps or an SLC cache.
     #[cold]
     pub(super) fn before_write(&mut self) -> Result<(), BlockError> {
         if self.options.collection == Collection::Steps {
@@ -236,8 +236,8 @@ impl<M: Mtd> PageFtl<M> {
         Ok(())
     }
 
-    /// True if the cache lacks a block that the pool can spare. After an attach that may be so for a
-    /// while: blocks that were open at cuts wait for collection.
+    /// True if the cache lacks a block that the pool can spare. After an attach that may be so for
+    /// a while: blocks that were open at cuts wait for collection.
     pub(super) fn may_grow_slc(&self) -> bool {
         let size = self.blocks.buffer.size();
         self.blocks.free() > self.low_water() + 1

@@ -55,8 +55,8 @@ pub struct Options<'a> {
     /// Lets users other than the mounting one in; for anybody but root, `/etc/fuse.conf` must say
     /// `user_allow_other`.
     pub everybody: bool,
-    /// The kernel keeps what programs write in its page cache until an fsync, or until its own
-    /// write-back, as for its own file systems. Otherwise each write reaches the file system at once.
+    /// The kernel keeps written contents in its page cache until an fsync or its own write-back,
+    /// as for its own file systems. Otherwise each write reaches the file system at once.
     pub write_back: bool,
     /// Threads that take requests from the kernel.
     pub threads: NonZeroUsize,

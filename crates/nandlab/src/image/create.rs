@@ -72,7 +72,8 @@ struct Ubifs {
     /// Bytes that are written at once: the flash's page
     #[arg(long, value_parser = size, default_value = "2048")]
     min_io: u64,
-    /// Logical erase blocks that the volume may grow to [default: at least eight times those of the image]
+    /// Logical erase blocks that the volume may grow to [default: at least eight times those of the
+    /// image]
     #[arg(long, value_name = "COUNT")]
     max_lebs: Option<u32>,
     /// The compressor of contents

@@ -17,17 +17,19 @@ pub struct StackUnderTest {
     pub nap: f64,
 }
 
+const EXT3: &str = "[chip]\npreset = \"slc-2k\"\nsize = \"256 MiB\"\n[ftl]\nscheme = \"page\"\n[fs]\ntype = \"ext3\"\n";
+
 /// Each file system on what it was made for, and one whose writes the kernel keeps.
 pub const STACKS: [StackUnderTest; 6] = [
     StackUnderTest {
         name: "ext3",
-        description: "[chip]\npreset = \"slc-2k\"\nsize = \"256 MiB\"\n[ftl]\nscheme = \"page\"\n[fs]\ntype = \"ext3\"\n",
+        description: EXT3,
         options: &[],
         nap: 0.01,
     },
     StackUnderTest {
         name: "ext3",
-        description: "[chip]\npreset = \"slc-2k\"\nsize = \"256 MiB\"\n[ftl]\nscheme = \"page\"\n[fs]\ntype = \"ext3\"\n",
+        description: EXT3,
         options: &["--write-back"],
         nap: 0.01,
     },
