@@ -137,6 +137,11 @@ impl<K: Key, T: Ord + Copy, B, M> Cache<K, T, B, M> {
         Some(&self.blocks.at(slot)?.data)
     }
 
+    /// The same without a use of the block.
+    pub(crate) fn peek(&self, key: K) -> Option<&B> {
+        Some(&self.blocks.get(key.number())?.data)
+    }
+
     /// Takes a clean block out of its generation.
     fn unlink(&mut self, turn: u64, at: u32) {
         let generation = match turn == self.turn {

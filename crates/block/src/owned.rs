@@ -5,6 +5,12 @@
 
 use crate::{Cache, table::Groups};
 use alloc::{borrow::Cow, boxed::Box, vec::Vec};
+use nandlab_sim::prefetch;
+
+/// Bytes of a line of the processor's cache.
+const LINE: usize = 64;
+/// Bytes of a block that are copied between two such requests.
+const PART: usize = 16 * LINE;
 
 /// An owner of dirty blocks.
 pub trait Owner: Ord + Copy {
@@ -95,8 +101,8 @@ impl<O: Owner, T: Ord + Copy, M: Default> OwnedCache<O, T, M> {
         let mut at = 0;
         while at < count {
             let block = first + at as u32;
-            if let Some(data) = self.get(block) {
-                buf[at * size..(at + 1) * size].copy_from_slice(data);
+            if self.blocks.get(block).is_some() {
+                self.copy(block, &mut buf[at * size..(at + 1) * size]);
                 at += 1;
                 continue;
             }
@@ -109,6 +115,23 @@ impl<O: Owner, T: Ord + Copy, M: Default> OwnedCache<O, T, M> {
             at = end.unwrap_or(count);
         }
         Ok(())
+    }
+
+    /// Copies a block that is here, while the processor gets the next one and finds the one behind
+    /// that: neighbours lie anywhere in memory.
+    fn copy(&self, block: u32, to: &mut [u8]) {
+        let bytes = |ahead| {
+            let data = self.blocks.peek(block.saturating_add(ahead));
+            data.map_or(&[][..], |data| data)
+        };
+        prefetch(bytes(2), 0);
+        let [from, next] = [0, 1].map(bytes);
+        let parts = from.chunks(PART).zip(to.chunks_mut(PART));
+        for ((from, to), at) in parts.zip((0..).step_by(PART)) {
+            let lines = (at..at + PART).step_by(LINE);
+            lines.for_each(|at| prefetch(next, at));
+            to.copy_from_slice(from);
+        }
     }
 
     /// Puts the bytes of blocks that are here into `bytes`, one behind the other, in place of what

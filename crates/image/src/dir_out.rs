@@ -13,14 +13,17 @@ use crate::walk::Losses;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, XattrFlags, chownat, fchmod,
-    fchown, fsetxattr, ftruncate, futimens, linkat, makedev, mkdirat, mknodat, openat, symlinkat,
-    utimensat,
+    fchown, fsetxattr, fstat, ftruncate, futimens, linkat, makedev, mkdirat, mknodat, openat,
+    symlinkat, utimensat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+
+/// The permission bits that a new file may have before its owner is set.
+const PERMISSIONS: u16 = 0o777;
 
 /// A directory that is being filled.
 #[derive(Debug)]
@@ -110,8 +113,13 @@ impl DirOut {
         };
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat(dir, entry.name(), flags, Mode::RUSR | Mode::WUSR)
-            .map_err(|error| self.failed(entry, error))?;
+        // Only who may write to a file may give it attributes.
+        let mode = match entry.xattrs.is_empty() {
+            true => Mode::from_raw_mode((entry.mode & PERMISSIONS).into()),
+            false => Mode::RUSR | Mode::WUSR,
+        };
+        let file =
+            openat(dir, entry.name(), flags, mode).map_err(|error| self.failed(entry, error))?;
         self.owners_left += u64::from(!self.privileged);
         Ok(NewFile {
             file: file.into(),
@@ -210,7 +218,8 @@ fn failed(root: &Path, entry: &Entry, error: Errno) -> ImageError {
     }
 }
 
-/// Owner, permissions, attributes and time; the owner where that may be set.
+/// Owner, permissions, attributes and time; the owner where that may be set. What is so already is
+/// not set again.
 fn describe(
     root: &Path,
     entry: &Entry,
@@ -218,9 +227,10 @@ fn describe(
     privileged: bool,
     losses: &mut Losses,
 ) -> Result<()> {
-    if privileged {
-        fchown(fd, Some(uid(entry.uid)), Some(gid(entry.gid)))
-            .map_err(|error| failed(root, entry, error))?;
+    let failed = |error| failed(root, entry, error);
+    let now = fstat(fd).map_err(failed)?;
+    if privileged && (now.st_uid, now.st_gid) != (entry.uid, entry.gid) {
+        fchown(fd, Some(uid(entry.uid)), Some(gid(entry.gid))).map_err(failed)?;
     }
     for (name, value) in &entry.xattrs {
         if let Err(error) = fsetxattr(fd, &name[..], value, XattrFlags::empty()) {
@@ -230,9 +240,12 @@ fn describe(
             );
         }
     }
-    fchmod(fd, Mode::from_raw_mode(entry.mode.into()))
-        .map_err(|error| failed(root, entry, error))?;
-    futimens(fd, &times(entry)).map_err(|error| failed(root, entry, error))
+    // An attribute may have changed the permissions: an access control list does.
+    let mode = Mode::from_raw_mode(entry.mode.into());
+    if !entry.xattrs.is_empty() || Mode::from_raw_mode(now.st_mode) != mode {
+        fchmod(fd, mode).map_err(failed)?;
+    }
+    futimens(fd, &times(entry)).map_err(failed)
 }
 
 /// A file that is there and has no contents yet. Its directory changes no more by what is done to

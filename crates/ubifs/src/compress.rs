@@ -3,12 +3,11 @@
 //! *Promises.* Any bytes are valid input; no more is unpacked than a block has.
 
 use crate::format::BLOCK;
+use crate::inflate::Inflater;
 use alloc::{boxed::Box, vec, vec::Vec};
 use miniz_oxide::deflate::core::{
     CompressorOxide, TDEFLFlush, TDEFLStatus, compress, create_comp_flags_from_zip_params,
 };
-use miniz_oxide::inflate::TINFLStatus;
-use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags};
 use ruzstd::decoding::FrameDecoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
@@ -110,7 +109,7 @@ impl Packed {
 /// The decompressors with their memory.
 #[derive(Default)]
 pub(crate) struct Unpacker {
-    inflate: Option<Box<DecompressorOxide>>,
+    inflate: Inflater,
     zstd: Option<Box<FrameDecoder>>,
 }
 
@@ -130,24 +129,13 @@ impl Unpacker {
             }
             0 => return Err("stored data are not as long as their node says"),
             1 => nandlab_lzo::unpack(packed, to)?,
-            2 => self.inflate(packed, to)?,
+            2 => self.inflate.unpack(packed, to)?,
             3 => self.zstd(packed, to)?,
             _ => return Err("data of an unknown compressor"),
         };
         match len == to.len() {
             true => Ok(()),
             false => Err("packed data hold less than their node says"),
-        }
-    }
-
-    fn inflate(&mut self, packed: &[u8], to: &mut [u8]) -> Result<usize, &'static str> {
-        let state = self.inflate.get_or_insert_with(Box::default);
-        state.init();
-        let flags = inflate_flags::TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
-        match decompress(state, packed, to, 0, flags) {
-            (TINFLStatus::Done, _, len) => Ok(len),
-            (TINFLStatus::HasMoreOutput, ..) => Err("packed data hold more than their node says"),
-            _ => Err("a damaged deflate stream"),
         }
     }
 

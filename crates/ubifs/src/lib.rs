@@ -54,6 +54,7 @@ pub mod format;
 mod guess;
 mod index;
 mod index_out;
+mod inflate;
 mod inode;
 mod journal;
 mod lebs;

@@ -222,6 +222,7 @@ fn jffs2(bench: &Bench) {
 }
 
 fn ubifs(bench: &Bench) {
+    let reader = from_pip(UBI_READER);
     for (name, rounds) in [("none", QUICK), ("lzo", SLOW), ("zlib", SLOW)] {
         let options = ["--format", "ubifs", "--compressor", name];
         bench.create(
@@ -237,17 +238,17 @@ fn ubifs(bench: &Bench) {
                 command
             },
         );
+        let what = format!("UBIFS, {name}");
+        // It ends with status 0 when it finds nothing.
+        bench.extract(&what, "ubi_reader", SLOW, "theirs", &|image, to| {
+            script(&format!(
+                "{} -o {1} {2} && test -n \"$(ls {1})\"",
+                reader.display(),
+                to.display(),
+                image.display()
+            ))
+        });
     }
-    let reader = from_pip(UBI_READER);
-    // It ends with status 0 when it finds nothing.
-    bench.extract("UBIFS, zlib", "ubi_reader", 1, "theirs", &|image, to| {
-        script(&format!(
-            "{} -o {1} {2} && test -n \"$(ls {1})\"",
-            reader.display(),
-            to.display(),
-            image.display()
-        ))
-    });
 }
 
 fn f2fs(bench: &Bench) {
