@@ -5,6 +5,10 @@ type Result<T> = core::result::Result<T, &'static str>;
 const CUT: &str = "the lzo stream is cut short";
 const FULL: &str = "it holds more than a block may";
 
+/// Bytes that a processor copies at a time.
+const WORD: usize = 8;
+const WORDS: usize = 16;
+
 /// Input and output, with what the last instruction left.
 struct Stream<'a> {
     from: &'a [u8],
@@ -43,10 +47,25 @@ impl Stream<'_> {
         }
     }
 
+    /// Copies what the stream holds as it is.
     fn copy_literals(&mut self, count: usize) -> Result<()> {
-        let from = self.from.get(self.at..self.at + count).ok_or(CUT)?;
-        let to = self.to.get_mut(self.len..self.len + count).ok_or(FULL)?;
-        to.copy_from_slice(from);
+        let ahead = self
+            .from
+            .get(self.at..)
+            .and_then(|from| from.first_chunk::<WORDS>());
+        let room = self
+            .to
+            .get_mut(self.len..)
+            .and_then(|to| to.first_chunk_mut::<WORDS>());
+        match (ahead, room) {
+            // A short run is quicker with what lies behind it, which is overwritten later.
+            (Some(ahead), Some(room)) if count <= WORDS => *room = *ahead,
+            _ => {
+                let from = self.from.get(self.at..self.at + count).ok_or(CUT)?;
+                let to = self.to.get_mut(self.len..self.len + count).ok_or(FULL)?;
+                to.copy_from_slice(from);
+            }
+        }
         self.at += count;
         self.len += count;
         Ok(())
@@ -57,15 +76,32 @@ impl Stream<'_> {
         let Some(start) = self.len.checked_sub(distance) else {
             return Err("the lzo stream refers to what is before its beginning");
         };
-        if count > self.to.len() - self.len {
+        let room = self.to.len() - self.len;
+        if count > room {
             return Err(FULL);
         }
-        for place in start..start + count {
-            self.to[self.len] = self.to[place];
-            self.len += 1;
+        match distance {
+            WORDS.. if count.next_multiple_of(WORDS) <= room => {
+                self.copy_in::<WORDS>(start, count);
+            }
+            WORD.. if count.next_multiple_of(WORD) <= room => self.copy_in::<WORD>(start, count),
+            1 => {
+                let byte = self.to[start];
+                self.to[self.len..self.len + count].fill(byte);
+            }
+            _ => self.copy_in::<1>(start, count),
         }
+        self.len += count;
         self.literals = literals;
         self.copy_literals(literals)
+    }
+
+    /// Copies so many bytes at a time, and overwrites later what that is too much.
+    fn copy_in<const BYTES: usize>(&mut self, start: usize, count: usize) {
+        for at in (0..count).step_by(BYTES) {
+            let from = start + at;
+            self.to.copy_within(from..from + BYTES, self.len + at);
+        }
     }
 
     /// The first byte may be a run of literals.
@@ -128,7 +164,8 @@ impl Stream<'_> {
     }
 }
 
-/// Unpacks a stream. Returns the length of what it holds, or what is wrong with it.
+/// Unpacks a stream. Returns the length of what it holds, or what is wrong with it. Bytes of `to`
+/// behind that length have any value.
 pub fn unpack(from: &[u8], to: &mut [u8]) -> Result<usize> {
     let mut stream = Stream {
         from,
@@ -176,5 +213,25 @@ mod tests {
         assert_eq!(unpack(&data, &mut [0; 299]), Err(FULL));
         assert_eq!(unpack(&data, &mut [0; 301]), Ok(300));
         assert!(unpack(&data[..8], &mut [0; 300]).is_err());
+    }
+
+    #[test]
+    fn copies_from_each_distance_end_where_the_block_ends() {
+        let mut lzo = crate::Lzo::default();
+        for period in 1..40 {
+            for length in 60..140 {
+                let source: alloc::vec::Vec<u8> = (0..length).map(|at| at % period).collect();
+                let mut packed = alloc::vec::Vec::new();
+                assert!(lzo.compress(&source, 1000, &mut packed));
+                let mut to = [0xFF; 256];
+                let length = usize::from(length);
+                for room in length..length + 20 {
+                    assert_eq!(unpack(&packed, &mut to[..room]), Ok(length));
+                    assert_eq!(to[..length], source, "period {period}");
+                    assert_eq!(to[room], 0xFF);
+                }
+                assert_eq!(unpack(&packed, &mut to[..length - 1]), Err(FULL));
+            }
+        }
     }
 }
