@@ -151,13 +151,9 @@ impl Stream<'_> {
                 let (near, literals) = self.pair()?;
                 self.copy_back(near + 1, count, literals)?;
             }
-            64..128 => {
-                let near = self.byte()? << 3 | code >> 2 & 7;
-                self.copy_back(near + 1, 3 + (code >> 5 & 1), code & 3)?;
-            }
             _ => {
                 let near = self.byte()? << 3 | code >> 2 & 7;
-                self.copy_back(near + 1, 5 + (code >> 5 & 3), code & 3)?;
+                self.copy_back(near + 1, 1 + (code >> 5), code & 3)?;
             }
         }
         Ok(true)
