@@ -223,8 +223,8 @@ impl Superblock {
 
     /// The blocks of the fast commits; none where there are none.
     pub fn fast_area(&self) -> Option<Range<u32>> {
-        let area = self.end() + 1..self.blocks();
-        (self.fast_blocks() > 1 && !area.is_empty()).then_some(area)
+        let area = self.end().saturating_add(1)..self.blocks();
+        (!area.is_empty()).then_some(area)
     }
 
     fn fast_blocks(&self) -> u32 {
