@@ -9,7 +9,7 @@ use nandlab_sim::prefetch;
 
 /// Bytes of a line of the processor's cache.
 const LINE: usize = 64;
-/// Bytes of a block that are copied between two such requests.
+/// Bytes of a block that are copied at once. The lines of the next block are asked for in between.
 const PART: usize = 16 * LINE;
 
 /// An owner of dirty blocks.

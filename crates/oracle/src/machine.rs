@@ -39,8 +39,8 @@ impl Files {
 const KERNEL_PARAMETERS: &str = "console=ttyS0 panic=-1 quiet nokaslr norandmaps mitigations=off";
 
 /// Where the guest's clock is the host's. The kernel would test the timer, and a busy host is too
-/// late for it. (Where it counts instructions, no host is late, and the test stays: without it the
-/// clock's interrupts fall elsewhere, and the paths that we count take other numbers.)
+/// late for it. A clock that counts instructions keeps the test: no host is late for it. Without
+/// the test the clock would interrupt at other places, and change the counts.
 const HOST_CLOCK_PARAMETERS: &str = "no_timer_check cryptomgr.notests";
 
 /// The command that runs the guest. `setpriv` sees to it that QEMU dies with the thread that starts

@@ -93,14 +93,28 @@ fn verdicts(said: &str) -> Verdicts {
     said.lines().filter_map(verdict).collect()
 }
 
+/// How often fsx makes each call.
+const FSX_WEIGHTS: &str = "[weights]
+close_open = 1
+read = 10
+write = 10
+mapread = 10
+mapwrite = 10
+invalidate = 1
+truncate = 5
+fsync = 1
+fdatasync = 1
+sendfile = 3
+posix_fadvise = 1
+";
+
 /// So many random operations on a file, which is long and short in turn: the calls of a short one
 /// overlap more.
 pub fn fsx(file: &Path, operations: u64, seed: u32) {
     let scratch = tempfile::tempdir().unwrap();
     let choices = scratch.path().join("fsx.toml");
     let longest = [64 << 10, 1 << 20][seed as usize % 2];
-    let weights = "[weights]\nclose_open = 1\nread = 10\nwrite = 10\nmapread = 10\nmapwrite = 10\ninvalidate = 1\ntruncate = 5\nfsync = 1\nfdatasync = 1\nsendfile = 3\nposix_fadvise = 1\n";
-    fs::write(&choices, format!("flen = {longest}\n{weights}")).unwrap();
+    fs::write(&choices, format!("flen = {longest}\n{FSX_WEIGHTS}")).unwrap();
     let mut fsx = Command::new(judges().join("fsx"));
     fsx.args([
         "-q",

@@ -17,7 +17,14 @@ pub struct StackUnderTest {
     pub nap: f64,
 }
 
-const EXT3: &str = "[chip]\npreset = \"slc-2k\"\nsize = \"256 MiB\"\n[ftl]\nscheme = \"page\"\n[fs]\ntype = \"ext3\"\n";
+const EXT3: &str = "[chip]
+preset = \"slc-2k\"
+size = \"256 MiB\"
+[ftl]
+scheme = \"page\"
+[fs]
+type = \"ext3\"
+";
 
 /// Each file system on what it was made for, and one whose writes the kernel keeps.
 pub const STACKS: [StackUnderTest; 6] = [
