@@ -11,6 +11,9 @@ use nandlab_sim::prefetch;
 const LINE: usize = 64;
 /// Bytes of a block that are copied at once. The lines of the next block are asked for in between.
 const PART: usize = 16 * LINE;
+/// Blocks that are looked up before they are copied. So many uses fill a generation of a cache once
+/// at most, so that all of them stay.
+const RUN: usize = 8;
 
 /// An owner of dirty blocks.
 pub trait Owner: Ord + Copy {
@@ -98,39 +101,48 @@ impl<O: Owner, T: Ord + Copy, M: Default> OwnedCache<O, T, M> {
         mut read: impl FnMut(u32, &mut [u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let count = buf.len() / size;
+        let block = |at: usize| first + at as u32;
         let mut at = 0;
         while at < count {
-            let block = first + at as u32;
-            if self.blocks.get(block).is_some() {
-                self.copy(block, &mut buf[at * size..(at + 1) * size]);
-                at += 1;
+            let most = count.min(at + RUN);
+            let here = (at..most).take_while(|at| self.blocks.get(block(*at)).is_some());
+            let end = at + here.count();
+            self.copy(block(at), size, &mut buf[at * size..end * size]);
+            at = end;
+            let gone = (at..count).take_while(|at| !self.has(block(*at)));
+            let end = at + gone.count();
+            if at == end {
                 continue;
             }
-            let end = (at + 1..count).find(|end| self.has(first + *end as u32));
-            let part = &mut buf[at * size..end.unwrap_or(count) * size];
-            read(block, part)?;
-            for (block, data) in (block..).zip(part.chunks_exact(size)).filter(|_| keep) {
+            let part = &mut buf[at * size..end * size];
+            read(block(at), part)?;
+            for (block, data) in (block(at)..).zip(part.chunks_exact(size)).filter(|_| keep) {
                 self.keep(block, data.into());
             }
-            at = end.unwrap_or(count);
+            at = end;
         }
         Ok(())
     }
 
-    /// Copies a block that is here, while the processor gets the next one and finds the one behind
-    /// that: neighbours lie anywhere in memory.
-    fn copy(&self, block: u32, to: &mut [u8]) {
-        let bytes = |ahead| {
+    /// Copies blocks of `size` bytes that are here, while the processor gets the next one and finds
+    /// the one behind that: neighbours lie anywhere in memory.
+    fn copy(&self, first: u32, size: usize, to: &mut [u8]) {
+        let bytes = |block: u32, ahead| {
             let data = self.blocks.peek(block.saturating_add(ahead));
             data.map_or(&[][..], |data| data)
         };
-        prefetch(bytes(2), 0);
-        let [from, next] = [0, 1].map(bytes);
-        let parts = from.chunks(PART).zip(to.chunks_mut(PART));
-        for ((from, to), at) in parts.zip((0..).step_by(PART)) {
-            let lines = (at..at + PART).step_by(LINE);
-            lines.for_each(|at| prefetch(next, at));
-            to.copy_from_slice(from);
+        let mut known = [0, 1].map(|ahead| bytes(first, ahead));
+        for (block, to) in (first..).zip(to.chunks_exact_mut(size)) {
+            let [from, next] = known;
+            let later = bytes(block, 2);
+            prefetch(later, 0);
+            let parts = from.chunks(PART).zip(to.chunks_mut(PART));
+            for ((from, to), at) in parts.zip((0..).step_by(PART)) {
+                let lines = (at..at + PART).step_by(LINE);
+                lines.for_each(|at| prefetch(next, at));
+                to.copy_from_slice(from);
+            }
+            known = [next, later];
         }
     }
 
@@ -338,6 +350,30 @@ mod tests {
         let mut bytes = [7].to_vec();
         cache.gather(&[2, 3], &mut bytes);
         assert_eq!(bytes, [9, 9, 9, 9, 3, 3, 3, 3]);
+    }
+
+    #[test]
+    fn a_long_read_from_a_small_cache_gets_every_block() {
+        for round in 0..200 {
+            let mut cache = OwnedCache::<By, u8, ()>::new(16);
+            let chosen = (0..60).filter(|at| nandlab_sim::mix(round, *at) % 3 > 0);
+            for at in chosen {
+                match nandlab_sim::mix(round, at + 99) % 2 {
+                    0 => cache.keep(at as u32, block(at as u8)),
+                    _ => _ = cache.replace(at as u32, By::File, 1, block(at as u8)),
+                }
+            }
+            let mut buf = [0xFF; 60 * 4];
+            let read = |first: u32, part: &mut [u8]| {
+                for (number, block) in (first as u8..).zip(part.chunks_exact_mut(4)) {
+                    block.fill(number);
+                }
+                Ok::<(), ()>(())
+            };
+            cache.read_through(0, 4, &mut buf, true, read).unwrap();
+            let numbers = buf.chunks_exact(4).zip(0..);
+            numbers.for_each(|(found, number)| assert_eq!(found, [number; 4], "{round}"));
+        }
     }
 
     #[test]

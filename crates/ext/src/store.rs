@@ -257,14 +257,21 @@ impl<D: BlockDevice> Store<D> {
     ) -> Result<(), ExtError> {
         let now = self.now;
         self.changed_since.get_or_insert(now);
-        if fresh || data.len() == self.layout.size() {
-            let whole = padded_block(self.layout.size(), at, data);
-            self.cache.replace(block, owner, now, whole, fresh);
-            return Ok(());
+        let size = self.layout.size();
+        if data.len() < size && !fresh {
+            self.load(block)?;
         }
-        self.load(block)?;
-        if let Some(whole) = self.cache.edit(block, owner, now) {
-            whole[at..at + data.len()].copy_from_slice(data);
+        // A block that is here keeps its place in memory, beside its neighbours.
+        let held = match fresh {
+            true => None,
+            false => self.cache.edit(block, owner, now),
+        };
+        match held {
+            Some(held) => held[at..at + data.len()].copy_from_slice(data),
+            None => {
+                let whole = padded_block(size, at, data);
+                self.cache.replace(block, owner, now, whole, fresh);
+            }
         }
         Ok(())
     }

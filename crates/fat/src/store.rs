@@ -12,7 +12,7 @@ use crate::{
     format::{Layout, SLOT, Slot},
     nvram::Nvram,
 };
-use alloc::{boxed::Box, vec, vec::Vec};
+use alloc::{vec, vec::Vec};
 use nandlab_block::{BlockDevice, Lba, padded, runs};
 use nandlab_vfs::{Ino, Time};
 
@@ -205,15 +205,21 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
     ) -> Result<(), FatError> {
         let owner = Owner::File(file);
         let now = self.now;
-        if fresh || data.len() == self.sector() {
-            let mut whole: Box<[u8]> = vec![0; self.sector()].into();
-            whole[at..at + data.len()].copy_from_slice(data);
-            self.cache.replace(sector, owner, now, whole);
-            return Ok(());
+        let size = self.sector();
+        if data.len() < size && !fresh {
+            self.load_contents(sector)?;
         }
-        self.load_contents(sector)?;
-        if let Some(whole) = self.cache.edit(sector, owner, now, |_| ()) {
-            whole[at..at + data.len()].copy_from_slice(data);
+        let held = match fresh {
+            true => None,
+            false => self.cache.edit(sector, owner, now, |_| ()),
+        };
+        match held {
+            Some(held) => held[at..at + data.len()].copy_from_slice(data),
+            None => {
+                let mut whole = vec![0; size];
+                whole[at..at + data.len()].copy_from_slice(data);
+                self.cache.replace(sector, owner, now, whole.into());
+            }
         }
         Ok(())
     }

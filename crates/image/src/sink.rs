@@ -215,19 +215,23 @@ impl Bytes for Nothing {
     }
 }
 
-/// Contents that were read before: of a short file, all that is no hole.
-#[derive(Debug, Default)]
+/// Contents that were read before: of a file of up to [`STEP`] bytes, all that is no hole.
+#[derive(Debug)]
 pub(crate) struct Held {
     /// Place and length, in order.
     map: Vec<(u64, u64)>,
+    /// The file from somewhere on to its end.
     bytes: Vec<u8>,
+    /// Where that begins.
+    from: u64,
 }
 
 impl Held {
-    /// Takes the next part.
-    pub fn add(&mut self, at: u64, data: &[u8]) {
-        self.map.push((at, data.len() as u64));
-        self.bytes.extend_from_slice(data);
+    /// Takes the parts that a [`Reading`] of the file gave, and the buffer of that reading, which
+    /// was empty before.
+    pub fn new(size: u64, map: Vec<(u64, u64)>, bytes: Vec<u8>) -> Self {
+        let from = size - bytes.len() as u64;
+        Self { map, bytes, from }
     }
 }
 
@@ -237,11 +241,9 @@ impl Bytes for Held {
     }
 
     fn each(&mut self, take: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
-        let mut rest = &self.bytes[..];
         self.map.iter().try_for_each(|(at, len)| {
-            let (part, later) = rest.split_at(*len as usize);
-            rest = later;
-            take(*at, part)
+            let from = (at - self.from) as usize;
+            take(*at, &self.bytes[from..from + *len as usize])
         })
     }
 }

@@ -227,22 +227,13 @@ impl<'a> Walk<'a> {
                 (Some(queue), Some(fill)) => {
                     let here =
                         size <= STEP as u64 && self.helpers.is_some_and(|helpers| !helpers.unpack);
-                    let mut held = here.then(Held::default);
-                    if let Some(held) = &mut held {
-                        give(
-                            self.fs,
-                            attr,
-                            &entry,
-                            how,
-                            (&mut self.losses, &mut self.buffer),
-                            |bytes| {
-                                bytes.each(&mut |at, data| {
-                                    held.add(at, data);
-                                    Ok(())
-                                })
-                            },
-                        )?;
-                    }
+                    let held = match here {
+                        true => {
+                            let losses = &mut self.losses;
+                            Some(hold(self.fs, attr, &entry, how, losses)?)
+                        }
+                        false => None,
+                    };
                     queue.give(entry, fill, held)?;
                 }
                 _ => give(
@@ -379,6 +370,25 @@ pub(crate) struct How {
     pub salvage: bool,
     /// Bytes of a file at most.
     pub limit: u64,
+}
+
+/// Reads a file of up to [`STEP`] bytes.
+fn hold(
+    fs: &mut dyn FileSystem,
+    attr: &Attr,
+    entry: &Entry,
+    how: How,
+    losses: &mut Losses,
+) -> Result<Held> {
+    let mut map = Vec::new();
+    let mut buffer = Vec::new();
+    give(fs, attr, entry, how, (losses, &mut buffer), |bytes| {
+        bytes.each(&mut |at, data| {
+            map.push((at, data.len() as u64));
+            Ok(())
+        })
+    })?;
+    Ok(Held::new(entry.size(), map, buffer))
 }
 
 /// Passes an inode's contents to the sink; what is lost is noted, and the buffer may have been used

@@ -4,11 +4,9 @@
 //! most [`WINDOW_MAX`] is allocated.
 
 use crate::error::{Result, SquashError};
-use alloc::boxed::Box;
 use core::fmt;
 use lzma_rust2::{LzmaReader, XzReader};
-use miniz_oxide::inflate::TINFLStatus;
-use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags};
+use nandlab_deflate::{End, Inflater, Wrapping};
 use ruzstd::decoding::FrameDecoder;
 
 /// Bytes of a window: a block has 1 MiB at most, and no maker takes a larger window.
@@ -85,15 +83,10 @@ impl Compressor {
 }
 
 fn gzip(packed: &[u8], to: &mut [u8]) -> Result<usize, &'static str> {
-    let mut state = Box::new(DecompressorOxide::new());
-    let flags = inflate_flags::TINFL_FLAG_PARSE_ZLIB_HEADER
-        | inflate_flags::TINFL_FLAG_COMPUTE_ADLER32
-        | inflate_flags::TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
-    match decompress(&mut state, packed, to, 0, flags) {
-        (TINFLStatus::Done, _, len) => Ok(len),
-        (TINFLStatus::HasMoreOutput, ..) => Err("it holds more than a block may"),
-        (TINFLStatus::Adler32Mismatch, ..) => Err("the checksum in the zlib stream does not match"),
-        _ => Err("damaged zlib stream"),
+    match Inflater::new(Wrapping::Zlib).unpack(packed, to) {
+        (len, End::Whole) => Ok(len),
+        (_, End::Full) => Err("it holds more than a block may"),
+        (_, End::Damaged) => Err("damaged zlib stream"),
     }
 }
 

@@ -179,7 +179,7 @@ impl<L: Lebs> Ubifs<L> {
 
     /// The number of a new inode.
     pub(crate) fn new_number(&mut self) -> Result<u32> {
-        let next = self.highest_inode + 1;
+        let next = self.highest_inode.saturating_add(1);
         if next >= INODES_END {
             return Err(Errno::NoSpace.into());
         }

@@ -3,11 +3,8 @@
 //! *Promises.* Any bytes are valid input; no more is unpacked than a block has.
 
 use crate::format::BLOCK;
-use crate::inflate::Inflater;
 use alloc::{boxed::Box, vec, vec::Vec};
-use miniz_oxide::deflate::core::{
-    CompressorOxide, TDEFLFlush, TDEFLStatus, compress, create_comp_flags_from_zip_params,
-};
+use nandlab_deflate::{End, Inflater, Wrapping};
 use ruzstd::decoding::FrameDecoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
@@ -20,13 +17,13 @@ const WORTH: usize = 128;
 const SAVED: usize = 64;
 
 /// Half a percent larger than with level 6, which Linux takes, for three quarters of the time.
-const LEVEL: i32 = 4;
+const LEVEL: u8 = 4;
 
 /// The compressors with their memory, which comes with the first use.
 #[derive(Default)]
 pub struct Packer {
     lzo: nandlab_lzo::Lzo,
-    deflate: Option<Box<CompressorOxide>>,
+    deflate: Option<nandlab_deflate::Packer>,
 }
 
 impl core::fmt::Debug for Packer {
@@ -60,14 +57,12 @@ impl Packer {
 
     /// Without a header.
     fn deflate(&mut self, block: &[u8], room: usize) -> Option<Vec<u8>> {
-        let flags = create_comp_flags_from_zip_params(LEVEL, 0, 0);
-        let new = || Box::new(CompressorOxide::new(flags));
-        let stream = self.deflate.get_or_insert_with(new);
-        stream.reset();
+        let new = || nandlab_deflate::Packer::new(LEVEL, Wrapping::Raw);
+        let packer = self.deflate.get_or_insert_with(new);
         let mut packed = vec![0; room];
-        let (end, _, len) = compress(stream, block, &mut packed, TDEFLFlush::Finish);
+        let len = packer.pack(block, &mut packed)?;
         packed.truncate(len);
-        (end == TDEFLStatus::Done).then_some(packed)
+        Some(packed)
     }
 }
 
@@ -109,7 +104,7 @@ impl Packed {
 /// The decompressors with their memory.
 #[derive(Default)]
 pub(crate) struct Unpacker {
-    inflate: Inflater,
+    inflate: Option<Inflater>,
     zstd: Option<Box<FrameDecoder>>,
 }
 
@@ -129,13 +124,22 @@ impl Unpacker {
             }
             0 => return Err("stored data are not as long as their node says"),
             1 => nandlab_lzo::unpack(packed, to)?,
-            2 => self.inflate.unpack(packed, to)?,
+            2 => self.inflate(packed, to)?,
             3 => self.zstd(packed, to)?,
             _ => return Err("data of an unknown compressor"),
         };
         match len == to.len() {
             true => Ok(()),
             false => Err("packed data hold less than their node says"),
+        }
+    }
+
+    fn inflate(&mut self, packed: &[u8], to: &mut [u8]) -> Result<usize, &'static str> {
+        let new = || Inflater::new(Wrapping::Raw);
+        match self.inflate.get_or_insert_with(new).unpack(packed, to) {
+            (len, End::Whole) => Ok(len),
+            (_, End::Full) => Err("packed data hold more than their node says"),
+            (_, End::Damaged) => Err("a damaged deflate stream"),
         }
     }
 

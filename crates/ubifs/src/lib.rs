@@ -54,7 +54,6 @@ pub mod format;
 mod guess;
 mod index;
 mod index_out;
-mod inflate;
 mod inode;
 mod journal;
 mod lebs;

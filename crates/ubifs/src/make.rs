@@ -62,7 +62,7 @@ impl Default for Format {
 }
 
 /// The number of inodes that Linux keeps for itself.
-const RESERVED_INODES: u64 = 64;
+pub(crate) const RESERVED_INODES: u64 = 64;
 /// Blocks that the smallest volume has.
 const LEBS_MIN: u32 = 17;
 /// Blocks that the big form of the properties tree saves.

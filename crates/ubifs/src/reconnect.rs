@@ -7,6 +7,7 @@
 //! these inodes and writes nothing: new nodes lie in memory, behind the last block. Memory is some
 //! 100 bytes for each inode and 16 for each entry.
 
+use crate::batch::INODES_END;
 use crate::dir::Named;
 use crate::error::Result;
 use crate::finding::Finding;
@@ -15,6 +16,7 @@ use crate::format::{
 };
 use crate::index::Slot;
 use crate::lebs::Lebs;
+use crate::make::RESERVED_INODES;
 use crate::mount::Ubifs;
 use crate::names::EMPTY_DIRECTORY;
 use crate::replay;
@@ -84,7 +86,7 @@ impl<L: Lebs> Ubifs<L> {
         if lost.is_empty() {
             return told;
         }
-        let Some((name, place)) = self.lost_and_found() else {
+        let Some((name, place)) = self.lost_and_found(&inodes) else {
             return told;
         };
         for inode in lost {
@@ -204,7 +206,7 @@ impl<L: Lebs> Ubifs<L> {
     }
 
     /// Returns the name and the inode of the directory for lost inodes. Makes a missing one.
-    fn lost_and_found(&mut self) -> Option<(Vec<u8>, u32)> {
+    fn lost_and_found(&mut self, inodes: &Inodes) -> Option<(Vec<u8>, u32)> {
         for number in 0..u32::MAX {
             let name = match number {
                 0 => LOST_AND_FOUND.as_bytes().to_vec(),
@@ -214,7 +216,7 @@ impl<L: Lebs> Ubifs<L> {
                 Ok(found) if found.kind == FileType::Directory => return Some((name, found.inode)),
                 Ok(_) => {}
                 Err(_) => {
-                    let inode = u32::try_from(self.highest_inode + 1).ok()?;
+                    let inode = self.free_number(inodes)?;
                     self.new_inode(inode, FileType::Directory, 0)?;
                     self.add_entry(ROOT, &name, inode, FileType::Directory)
                         .ok()?;
@@ -223,6 +225,18 @@ impl<L: Lebs> Ubifs<L> {
             }
         }
         None
+    }
+
+    /// The number behind all that were given out. Where the volume is wrong about those, the first
+    /// that nothing has.
+    fn free_number(&self, inodes: &Inodes) -> Option<u32> {
+        let is_free = |number: &u64| {
+            let known = |number| inodes.known.contains_key(&number);
+            *number < INODES_END && !u32::try_from(*number).is_ok_and(known)
+        };
+        let next = Some(self.highest_inode.saturating_add(1)).filter(is_free);
+        let chosen = next.or_else(|| (RESERVED_INODES + 1..INODES_END).find(is_free));
+        chosen.map(|number| number as u32)
     }
 
     /// Names an inode by its number. Returns the name.

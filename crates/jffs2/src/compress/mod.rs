@@ -6,8 +6,6 @@
 
 mod rtime;
 mod rubin;
-#[cfg(any(test, not(any(unix, windows))))]
-mod stream;
 mod zlib;
 
 use crate::Coded;

@@ -7,6 +7,7 @@ use crate::format::{
 };
 use crate::{Commit, Shape, Superblock};
 use alloc::{vec, vec::Vec};
+use nandlab_deflate::{Deflater, End, Flush, Inflater, Wrapping};
 
 /// Internal volumes of super blocks, commits and logs, where blocks have headers. Others erase
 /// them.
@@ -504,39 +505,19 @@ fn check_page_header(bytes: &[u8], commit: u64, index: u32) -> Result<(), FieldE
 }
 
 /// None if it does not get shorter.
-#[cfg(any(unix, windows))]
 fn deflate(raw: &[u8]) -> Option<Vec<u8>> {
     let mut packed = vec![0; raw.len()];
-    let mut stream = flate2::Compress::new(flate2::Compression::new(6), true);
-    let status = stream.compress(raw, &mut packed, flate2::FlushCompress::Finish);
-    packed.truncate(stream.total_out() as usize);
-    matches!(status, Ok(flate2::Status::StreamEnd)).then_some(packed)
-}
-
-/// None if it does not get shorter. flate2 needs `std`.
-#[cfg(not(any(unix, windows)))]
-fn deflate(raw: &[u8]) -> Option<Vec<u8>> {
-    let packed = miniz_oxide::deflate::compress_to_vec_zlib(raw, 6);
-    (packed.len() <= raw.len()).then_some(packed)
+    let mut stream = Deflater::new(6, Wrapping::Zlib);
+    let step = stream.pack(raw, &mut packed, Flush::Finish)?;
+    packed.truncate(step.written);
+    step.is_end.then_some(packed)
 }
 
 /// What there is of at most `length` bytes.
-#[cfg(not(any(unix, windows)))]
-fn inflate(packed: &[u8], length: usize) -> Vec<u8> {
-    miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(packed, length).unwrap_or_default()
-}
-
-/// What there is of at most `length` bytes.
-#[cfg(any(unix, windows))]
 fn inflate(packed: &[u8], length: usize) -> Vec<u8> {
     let mut raw = vec![0; length];
-    let mut stream = flate2::Decompress::new(true);
-    let status = stream.decompress(packed, &mut raw, flate2::FlushDecompress::Finish);
-    raw.truncate(if matches!(status, Ok(flate2::Status::StreamEnd)) {
-        stream.total_out() as usize
-    } else {
-        0
-    });
+    let (len, end) = Inflater::new(Wrapping::Zlib).unpack(packed, &mut raw);
+    raw.truncate(if end == End::Whole { len } else { 0 });
     raw
 }
 

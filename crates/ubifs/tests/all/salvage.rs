@@ -5,7 +5,7 @@ use nandlab_ubifs::format::{HEADER, Kind, node};
 use nandlab_ubifs::{Bare, Finding, Format, Ubifs, format};
 use nandlab_vfs::model::{Model, Rules};
 use nandlab_vfs::tree::{Tree, snapshot};
-use nandlab_vfs::{Caller, FileSystem, Ino, NewNode, SetAttr, Sync, Time, path};
+use nandlab_vfs::{Caller, Errno, FileSystem, Ino, NewNode, SetAttr, Sync, Time, path};
 
 type Volume = Ubifs<Bare<Vec<u8>>>;
 
@@ -190,16 +190,18 @@ fn damaged_contents_are_never_taken_for_a_hole() {
     assert!(findings.iter().any(is_told), "{findings:?}");
 }
 
+/// Damages the entry of the directory that holds the file.
+fn forget_dir(bytes: &mut [u8]) {
+    let is_dir = |at: usize| bytes[at + 56..].starts_with(b"dir\0");
+    let entries = nodes(bytes, Kind::Dent);
+    let (at, _) = entries.into_iter().find(|(at, _)| is_dir(*at)).unwrap();
+    bytes[at + 57] ^= 1;
+}
+
 #[test]
 fn what_no_path_leads_to_is_in_lost_and_found_with_all_that_is_in_it() {
     let (mut bytes, contents) = with_a_file();
-    let entries = nodes(&bytes, Kind::Dent);
-    let is_dir = |bytes: &[u8], at: usize| bytes[at + 56..].starts_with(b"dir\0");
-    let (at, _) = entries
-        .into_iter()
-        .find(|(at, _)| is_dir(&bytes, *at))
-        .unwrap();
-    bytes[at + 57] ^= 1;
+    forget_dir(&mut bytes);
     let mut fs = salvaged(&bytes);
     assert!(!fs.is_salvaged());
     let told = fs.reconnect();
@@ -210,6 +212,35 @@ fn what_no_path_leads_to_is_in_lost_and_found_with_all_that_is_in_it() {
     let file = format!("lost+found/INO_{inode}_0/file");
     assert_eq!(read(&mut fs, &file).unwrap(), contents);
     assert!(fs.reconnect().findings.is_empty());
+}
+
+#[test]
+fn a_wrong_greatest_inode_number_costs_no_inode() {
+    let (bytes, contents) = with_a_file();
+    for greatest in [0, 65, u32::MAX.into(), u64::MAX] {
+        let mut bytes = bytes.clone();
+        for (at, len) in nodes(&bytes, Kind::Master) {
+            let node = &mut bytes[at..at + len];
+            node[24..32].copy_from_slice(&u64::to_le_bytes(greatest));
+            let sum = nandlab_ubi::format::crc(&node[8..]);
+            node[4..8].copy_from_slice(&sum.to_le_bytes());
+        }
+        let lebs = Bare::new(bytes.clone()).unwrap().unwrap();
+        let mut fs = Ubifs::mount_writable(lebs).unwrap();
+        let by = Caller::root(Time::new(1_700_000_000));
+        let made = fs.create(Ino::ROOT, b"new", NewNode::File, 0o644, by);
+        if greatest >= u32::MAX.into() {
+            assert_eq!(made.map(|_| ()), Err(Errno::NoSpace));
+        }
+        forget_dir(&mut bytes);
+        let mut fs = salvaged(&bytes);
+        let told = fs.reconnect();
+        let [Finding::Reconnected { inode, .. }] = &told.findings[..] else {
+            panic!("{greatest}: {told:?}");
+        };
+        let file = format!("lost+found/INO_{inode}_0/file");
+        assert_eq!(read(&mut fs, &file).unwrap(), contents, "{greatest}");
+    }
 }
 
 #[test]

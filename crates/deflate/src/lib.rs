@@ -1,0 +1,36 @@
+//! Deflate streams, with zlib's header or without it.
+//!
+//! zlib-rs packs and unpacks where there is `std`: it takes three quarters of the time that
+//! miniz_oxide takes. Elsewhere miniz_oxide does. *Promises.* Any bytes are valid input, and
+//! nothing is written behind the output that was given. The bytes of a packed stream depend on who
+//! packed it.
+//!
+//! *Knows nothing of* the formats that its streams lie in.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod pack;
+mod stream;
+mod unpack;
+
+pub use pack::Packer;
+pub use stream::{Deflater, Flush, Step};
+pub use unpack::{End, Inflater};
+
+/// What a stream begins and ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrapping {
+    /// Nothing.
+    Raw,
+    /// A header of two bytes, and a checksum of the contents at the end.
+    Zlib,
+}
+
+impl Wrapping {
+    fn has_header(self) -> bool {
+        self == Self::Zlib
+    }
+}
