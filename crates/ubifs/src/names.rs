@@ -119,7 +119,7 @@ impl<L: Lebs> Ubifs<L> {
                 inode.flags |= parent.flags & INHERITED_BY_DIRECTORIES;
                 inode.links = 2;
                 inode.size = EMPTY_DIRECTORY;
-                parent.links += 1;
+                parent.relink(1, 0)?;
             }
             FileType::Symlink => inode.size = data.len() as u64,
             _ => {}
@@ -189,7 +189,7 @@ impl<L: Lebs> Ubifs<L> {
         if inode.links == 0 {
             return Err(Errno::NoEntry.into());
         }
-        inode.links += 1;
+        inode.relink(1, 0)?;
         inode.attr.ctime = now;
         parent.grow(name, now);
         let mut batch = Batch::default();
@@ -221,7 +221,7 @@ impl<L: Lebs> Ubifs<L> {
             return Err(Errno::NoSpace.into());
         }
         parent.shrink(name, now);
-        parent.links -= u32::from(is_directory);
+        parent.relink(0, is_directory.into())?;
         let mut batch = Batch::default();
         self.entry_node(&mut batch, dir, name, 0, number_of_kind(found.kind));
         batch.inode(&inode);
@@ -343,8 +343,8 @@ impl<L: Lebs> Ubifs<L> {
             let mut second = self.stored(to.0)?;
             second.touch(now);
             let [one, other] = are_directories.map(u32::from);
-            first.links = first.links + other - one;
-            second.links = second.links + one - other;
+            first.relink(other, one)?;
+            second.relink(one, other)?;
             batch.inode(&second);
         }
         batch.inode(&first);
@@ -393,15 +393,15 @@ impl<L: Lebs> Ubifs<L> {
             if replaced.is_none() {
                 old.grow(to.1, now);
             }
-            old.links -= u32::from(is_directory) - links;
+            old.relink(links, is_directory.into())?;
         } else {
             let mut new = self.stored(to.0)?;
             new.touch(now);
             if replaced.is_none() {
                 new.grow(to.1, now);
             }
-            new.links += links;
-            old.links -= u32::from(is_directory);
+            new.relink(links, 0)?;
+            old.relink(0, is_directory.into())?;
             batch.inode(&new);
         }
         batch.inode(&old);
@@ -429,6 +429,13 @@ const SYMLINK_MAX: usize = 4095;
 pub(crate) const EMPTY_DIRECTORY: u64 = 160;
 
 impl Inode {
+    /// Counts links that come and go. A medium may say that there are 2^32 - 1.
+    fn relink(&mut self, come: u32, go: u32) -> Result<()> {
+        let most = self.links.checked_add(come).ok_or(Errno::TooManyLinks)?;
+        self.links = most.saturating_sub(go);
+        Ok(())
+    }
+
     /// Counts one name more in the directory.
     fn grow(&mut self, name: &[u8], now: Time) {
         self.size += u64::from(entry_bytes(name));

@@ -93,7 +93,8 @@ impl<L: Lebs> Ubifs<L> {
     }
 
     fn change_xattr(&mut self, mut host: Inode, mut inode: Inode, value: &[u8]) -> Result<()> {
-        host.xattrs.1 = host.xattrs.1 + value_bytes(value) - value_bytes(&inode.data);
+        let rest = host.xattrs.1.saturating_sub(value_bytes(&inode.data));
+        host.xattrs.1 = rest.saturating_add(value_bytes(value));
         inode.set_value(value);
         let mut batch = Batch::default();
         batch.inode(&host);
@@ -107,7 +108,8 @@ impl<L: Lebs> Ubifs<L> {
         if u64::from(names) + u64::from(count + 1) > XATTR_NAMES_MAX {
             return Err(Errno::NoSpace.into());
         }
-        let bytes = bytes + entry_bytes(name) + value_bytes(value);
+        // A mount does not know whether this number is right.
+        let bytes = bytes.saturating_add(entry_bytes(name) + value_bytes(value));
         host.xattrs = (count + 1, bytes, names);
         let number = self.new_number()?;
         let mut inode = self.fresh(number, FileType::File, 0o777, now);

@@ -1,11 +1,13 @@
 //! Damaged volumes: no panic, no endless loop, and no change that is not reported.
 
 use crate::made::{SHAPES, made};
+use crate::salvage::{nodes, with_a_file};
 use nandlab_sim::mix;
 use nandlab_testkit::hostile::use_up;
+use nandlab_ubifs::format::Kind;
 use nandlab_ubifs::{Bare, Ubifs};
 use nandlab_vfs::tree::{Tree, snapshot};
-use nandlab_vfs::{Caller, FileSystem, Ino, NewNode, Rename, SetAttr, SetXattr, Time};
+use nandlab_vfs::{Caller, Errno, FileSystem, Ino, NewNode, Rename, SetAttr, SetXattr, Time};
 use std::fs;
 
 fn small(options: &[&str]) -> Vec<u8> {
@@ -114,6 +116,28 @@ pub fn forge(bytes: &mut [u8], at: usize, value: &[u8]) {
     if len >= 24 && start + len <= bytes.len() && at < start + len {
         let sum = nandlab_ubi::format::crc(&bytes[start + 8..start + len]);
         bytes[start + 4..start + 8].copy_from_slice(&sum.to_le_bytes());
+    }
+}
+
+#[test]
+fn counts_at_their_greatest_take_no_more() {
+    let (mut bytes, _) = with_a_file();
+    for (at, _) in nodes(&bytes, Kind::Inode) {
+        for links_and_bytes_of_attributes in [at + 92, at + 120] {
+            forge(&mut bytes, links_and_bytes_of_attributes, &[0xFF; 4]);
+        }
+    }
+    let mut fs = Ubifs::mount_writable(Bare::new(bytes).unwrap().unwrap()).unwrap();
+    let by = Caller::root(Time::new(5));
+    let none = Err(Errno::TooManyLinks);
+    assert_eq!(fs.mkdir(Ino::ROOT, b"new", 0o755, by).map(drop), none);
+    let dir = fs.lookup(Ino::ROOT, b"dir").unwrap().ino;
+    let file = fs.lookup(dir, b"file").unwrap().ino;
+    assert_eq!(fs.link(file, dir, b"second", by.now).map(drop), none);
+    for value in [&b"a"[..], b"a longer value"] {
+        let set = fs.setxattr(file, b"user.a", value, SetXattr::Any, by.now);
+        assert_eq!(set, Ok(()));
+        assert_eq!(fs.getxattr(file, b"user.a").unwrap(), value);
     }
 }
 

@@ -142,7 +142,7 @@ fn a_part_of_the_index_that_is_gone_is_filled_by_a_scan() {
 }
 
 /// The places and lengths of all nodes of a type.
-fn nodes(bytes: &[u8], kind: Kind) -> Vec<(usize, usize)> {
+pub fn nodes(bytes: &[u8], kind: Kind) -> Vec<(usize, usize)> {
     let found = (0..bytes.len()).step_by(8).filter_map(|at| {
         let (header, _) = node(&bytes[at..], LEB as u32, FANOUT).ok()?;
         (header.kind == kind).then_some((at, header.len as usize))
@@ -151,7 +151,7 @@ fn nodes(bytes: &[u8], kind: Kind) -> Vec<(usize, usize)> {
 }
 
 /// A file of three blocks that do not shrink, and some others.
-fn with_a_file() -> (Vec<u8>, Vec<u8>) {
+pub fn with_a_file() -> (Vec<u8>, Vec<u8>) {
     let mut fs = empty(Format::default());
     let by = Caller::root(Time::new(1_700_000_000));
     let dir = fs
