@@ -11,7 +11,7 @@ use nandlab_sim::prefetch;
 const LINE: usize = 64;
 /// Bytes of a block that are copied at once. The lines of the next block are asked for in between.
 const PART: usize = 16 * LINE;
-/// Blocks that are looked up before they are copied. So many uses fill a generation of a cache once
+/// Blocks that a read finds before it copies them. So many uses fill a generation of a cache once
 /// at most, so that all of them stay.
 const RUN: usize = 8;
 
@@ -124,8 +124,8 @@ impl<O: Owner, T: Ord + Copy, M: Default> OwnedCache<O, T, M> {
         Ok(())
     }
 
-    /// Copies blocks of `size` bytes that are here, while the processor gets the next one and finds
-    /// the one behind that: neighbours lie anywhere in memory.
+    /// Copies present blocks of `size` bytes, while the processor gets the next one and finds the
+    /// one behind that: neighbours lie anywhere in memory.
     fn copy(&self, first: u32, size: usize, to: &mut [u8]) {
         let bytes = |block: u32, ahead| {
             let data = self.blocks.peek(block.saturating_add(ahead));
@@ -356,7 +356,7 @@ mod tests {
     fn a_long_read_from_a_small_cache_gets_every_block() {
         for round in 0..200 {
             let mut cache = OwnedCache::<By, u8, ()>::new(16);
-            let chosen = (0..60).filter(|at| nandlab_sim::mix(round, *at) % 3 > 0);
+            let chosen = (0..60).filter(|at| !nandlab_sim::mix(round, *at).is_multiple_of(3));
             for at in chosen {
                 match nandlab_sim::mix(round, at + 99) % 2 {
                     0 => cache.keep(at as u32, block(at as u8)),

@@ -39,7 +39,7 @@ mod tests {
     use crate::{End, Inflater};
 
     #[test]
-    fn what_is_packed_is_unpacked_with_the_same_wrapping_only() {
+    fn a_stream_unpacks_with_its_own_wrapping_only() {
         let text = b"one two one two one two ".repeat(100);
         for (wrapping, other) in [
             (Wrapping::Raw, Wrapping::Zlib),

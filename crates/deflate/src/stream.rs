@@ -6,7 +6,7 @@ use core::fmt;
 /// What a piece ends with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flush {
-    /// All that was given is in the output, as far as that has space. More may follow.
+    /// All of the piece goes to the output, as far as that has space. More may follow.
     Partial,
     /// The end of the stream.
     Finish,
@@ -15,7 +15,7 @@ pub enum Flush {
 /// What became of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Bytes of the source that are packed or kept for the next piece.
+    /// Bytes of the source that the stream has taken.
     pub taken: usize,
     /// Bytes of the output.
     pub written: usize,
@@ -106,8 +106,8 @@ impl Deflater {
         self.0.reset();
     }
 
-    /// Packs what it can of the next piece. Nothing where the stream cannot go on, which `to`
-    /// without space is a reason for.
+    /// Packs what it can of the next piece. Nothing where the stream cannot go on, as with no
+    /// space in `to`.
     pub fn pack(&mut self, from: &[u8], to: &mut [u8], flush: Flush) -> Option<Step> {
         engine::pack(&mut self.0, from, to, flush)
     }

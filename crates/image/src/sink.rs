@@ -215,7 +215,7 @@ impl Bytes for Nothing {
     }
 }
 
-/// Contents that were read before: of a file of up to [`STEP`] bytes, all that is no hole.
+/// The contents of a file of up to [`STEP`] bytes in memory: all that is no hole.
 #[derive(Debug)]
 pub(crate) struct Held {
     /// Place and length, in order.
@@ -227,8 +227,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Takes the parts that a [`Reading`] of the file gave, and the buffer of that reading, which
-    /// was empty before.
+    /// Takes the parts that a [`Reading`] of the file gave, and its buffer, which began empty.
     pub fn new(size: u64, map: Vec<(u64, u64)>, bytes: Vec<u8>) -> Self {
         let from = size - bytes.len() as u64;
         Self { map, bytes, from }

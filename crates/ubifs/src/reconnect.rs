@@ -227,8 +227,7 @@ impl<L: Lebs> Ubifs<L> {
         None
     }
 
-    /// The number behind all that were given out. Where the volume is wrong about those, the first
-    /// that nothing has.
+    /// The number behind the greatest, or the first free one where the volume is wrong about that.
     fn free_number(&self, inodes: &Inodes) -> Option<u32> {
         let is_free = |number: &u64| {
             let known = |number| inodes.known.contains_key(&number);

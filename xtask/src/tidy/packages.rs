@@ -24,7 +24,7 @@ const LICENCES: &[&str] = &[
 const TWICE: &[(&str, &str)] = &[
     ("crypto-common", "as digest"),
     ("digest", "crc-fast uses 0.10, sha2 0.11"),
-    ("miniz_oxide", "jffs2 uses 0.9; png, in tests, uses 0.8"),
+    ("miniz_oxide", "deflate uses 0.9; png, in tests, uses 0.8"),
     (
         "syn",
         "the derives of clap, serde and thiserror use 3, of fuser 2",
