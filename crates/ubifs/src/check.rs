@@ -255,7 +255,11 @@ impl<L: Lebs> Check<'_, L> {
     fn path(&mut self, mut inode: u32) -> Vec<u8> {
         let mut parts: Vec<Vec<u8>> = Vec::new();
         let root = Ino::ROOT.0 as u32;
-        while inode != root && parts.len() < DEPTH_MAX {
+        // Damage may make a circle of them.
+        for _ in 0..DEPTH_MAX {
+            if inode == root {
+                break;
+            }
             let met = self.met.get(&inode);
             if let Some(host) = met.and_then(|met| met.host) {
                 inode = host;

@@ -142,6 +142,32 @@ fn counts_at_their_greatest_take_no_more() {
 }
 
 #[test]
+fn a_check_ends_where_an_inode_is_the_value_of_its_own_attribute() {
+    let (bytes, _) = with_a_file();
+    let mut fs = Ubifs::mount_writable(Bare::new(bytes).unwrap().unwrap()).unwrap();
+    let dir = fs.lookup(Ino::ROOT, b"dir").unwrap().ino;
+    let file = fs.lookup(dir, b"file").unwrap().ino;
+    fs.setxattr(file, b"user.a", b"value", SetXattr::Any, Time::new(5))
+        .unwrap();
+    fs.unmount().unwrap();
+    let mut bytes = fs.into_lebs().into_bytes();
+    let number = (file.0 as u32).to_le_bytes();
+    for (at, _) in nodes(&bytes, Kind::Inode) {
+        if bytes[at + 24..at + 28] == number {
+            let with_value = bytes[at + 108] | 0x20;
+            forge(&mut bytes, at + 108, &[with_value]);
+        }
+    }
+    for (at, _) in nodes(&bytes, Kind::Xent) {
+        forge(&mut bytes, at + 40, &number);
+    }
+    // Damage, so that the check wants the path.
+    let (at, _) = nodes(&bytes, Kind::Data)[0];
+    bytes[at + 60] ^= 1;
+    assert!(!mount(bytes).unwrap().check().findings.is_empty());
+}
+
+#[test]
 fn three_thousand_forged_volumes_neither_panic_nor_hang() {
     let mut mounted = 0;
     for (index, options) in [&["-x", "lzo"][..], &["-x", "zstd", "-k", "test"]]
