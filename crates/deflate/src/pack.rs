@@ -20,9 +20,7 @@ impl fmt::Debug for Packer {
 impl Packer {
     /// Packs at a level of zlib, from 1 to 9.
     pub fn new(level: u8, wrapping: Wrapping) -> Self {
-        let header = i32::from(wrapping.has_header());
-        let flags = create_comp_flags_from_zip_params(level.into(), header, 0);
-        Self(Box::new(CompressorOxide::new(flags)))
+        Self(compressor(level, wrapping))
     }
 
     /// Returns the length of the stream, or nothing where `to` is too short for it.
@@ -31,6 +29,13 @@ impl Packer {
         let (end, _, len) = compress(&mut self.0, source, to, TDEFLFlush::Finish);
         (end == TDEFLStatus::Done).then_some(len)
     }
+}
+
+/// miniz_oxide's compressor of a level.
+pub fn compressor(level: u8, wrapping: Wrapping) -> Box<CompressorOxide> {
+    let header = i32::from(wrapping.has_header());
+    let flags = create_comp_flags_from_zip_params(level.into(), header, 0);
+    Box::new(CompressorOxide::new(flags))
 }
 
 #[cfg(test)]

@@ -53,19 +53,13 @@ mod quick {
 #[cfg(any(test, not(any(unix, windows))))]
 mod small {
     use super::{Flush, Step};
-    use crate::Wrapping;
+    pub use crate::pack::compressor as new;
     use alloc::boxed::Box;
-    use miniz_oxide::deflate::core::{CompressorOxide, create_comp_flags_from_zip_params};
+    use miniz_oxide::deflate::core::CompressorOxide;
     use miniz_oxide::deflate::stream::deflate;
     use miniz_oxide::{MZFlush, MZStatus};
 
     pub type State = Box<CompressorOxide>;
-
-    pub fn new(level: u8, wrapping: Wrapping) -> State {
-        let header = i32::from(wrapping.has_header());
-        let flags = create_comp_flags_from_zip_params(level.into(), header, 0);
-        Box::new(CompressorOxide::new(flags))
-    }
 
     pub fn pack(state: &mut State, from: &[u8], to: &mut [u8], flush: Flush) -> Option<Step> {
         let flush = match flush {

@@ -431,8 +431,8 @@ pub(crate) const EMPTY_DIRECTORY: u64 = 160;
 impl Inode {
     /// Counts links that come and go. A medium may say that there are 2^32 - 1.
     fn relink(&mut self, come: u32, go: u32) -> Result<()> {
-        let most = self.links.checked_add(come).ok_or(Errno::TooManyLinks)?;
-        self.links = most.saturating_sub(go);
+        let links = (u64::from(self.links) + u64::from(come)).saturating_sub(go.into());
+        self.links = u32::try_from(links).map_err(|_| Errno::TooManyLinks)?;
         Ok(())
     }
 

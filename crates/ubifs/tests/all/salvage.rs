@@ -1,5 +1,6 @@
 //! A scan finds the tree of a volume that lost a part, and the inodes without a path.
 
+use crate::hostile::forge;
 use nandlab_sim::mix;
 use nandlab_ubifs::format::{HEADER, Kind, node};
 use nandlab_ubifs::{Bare, Finding, Format, Ubifs, format};
@@ -219,11 +220,8 @@ fn a_wrong_greatest_inode_number_costs_no_inode() {
     let (bytes, contents) = with_a_file();
     for greatest in [0, 65, u32::MAX.into(), u64::MAX] {
         let mut bytes = bytes.clone();
-        for (at, len) in nodes(&bytes, Kind::Master) {
-            let node = &mut bytes[at..at + len];
-            node[24..32].copy_from_slice(&u64::to_le_bytes(greatest));
-            let sum = nandlab_ubi::format::crc(&node[8..]);
-            node[4..8].copy_from_slice(&sum.to_le_bytes());
+        for (at, _) in nodes(&bytes, Kind::Master) {
+            forge(&mut bytes, at + 24, &u64::to_le_bytes(greatest));
         }
         let lebs = Bare::new(bytes.clone()).unwrap().unwrap();
         let mut fs = Ubifs::mount_writable(lebs).unwrap();
