@@ -18,6 +18,9 @@ const LONGEST: &[&str] = &[
     "nandlab", "ext", "image", "ubifs", "jffs2", "papers", "ubi", "f2fs", "ftl", "fat", "exec",
 ];
 
+/// The variable that slow tests read; `nandlab_testkit::share` has it too.
+const WHOLE: &str = "NANDLAB_WHOLE";
+
 /// A test program.
 #[derive(Debug, PartialEq, Eq)]
 struct Program {
@@ -29,7 +32,8 @@ struct Program {
 /// Builds all test programs and runs as many at a time as there are processors, since the tests
 /// that count a guest's instructions bear no more. Each runs one test at a time. Prints what a
 /// program printed when it ends.
-pub fn run() -> Outcome {
+/// With `whole`, slow tests do all of their work instead of a sample.
+pub fn run(whole: bool) -> Outcome {
     let mut programs = build()?;
     programs.sort_by_key(|program| place(&program.folder));
     let queue = Mutex::new(VecDeque::from(programs));
@@ -39,7 +43,7 @@ pub fn run() -> Outcome {
         for _ in 0..workers {
             scope.spawn(|| {
                 while let Some(program) = next(&queue) {
-                    if let Err(why) = program.run() {
+                    if let Err(why) = program.run(whole) {
                         locked(&failed).push(format!("{}: {why}", program.path.display()));
                     }
                 }
@@ -107,13 +111,17 @@ fn program(message: Value) -> Option<Program> {
 
 impl Program {
     /// Runs it as cargo does, and prints its output.
-    fn run(&self) -> Outcome {
+    fn run(&self, whole: bool) -> Outcome {
         let (output, kept) = tempfile::tempfile()
             .and_then(|file| Ok((file.try_clone()?, file)))
             .map_err(|why| why.to_string())?;
         let errors = output.try_clone().map_err(|why| why.to_string())?;
         let begin = Instant::now();
-        let status = Command::new(&self.path)
+        let mut command = Command::new(&self.path);
+        if whole {
+            command.env(WHOLE, "1");
+        }
+        let status = command
             .arg("--test-threads=1")
             .current_dir(&self.folder)
             .env("CARGO", cargo().get_program())
@@ -174,8 +182,11 @@ mod tests {
             folder: "/".into(),
             path: path.into(),
         };
-        program("/bin/true").run().unwrap();
-        assert_eq!(program("/bin/false").run().unwrap_err(), "exit status: 1");
-        program("/no/such/program").run().unwrap_err();
+        program("/bin/true").run(false).unwrap();
+        assert_eq!(
+            program("/bin/false").run(false).unwrap_err(),
+            "exit status: 1"
+        );
+        program("/no/such/program").run(false).unwrap_err();
     }
 }

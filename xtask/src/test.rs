@@ -10,16 +10,18 @@ use std::time::Instant;
 /// no list to keep.
 pub const SLOW: &str = "slow::";
 
-/// `test`: everything. `test quick`: what takes two minutes or so.
+/// `test`: everything, slow tests with a sample of their work. `test whole`: with all of it.
+/// `test quick`: what takes two minutes or so.
 pub fn run(words: &[String]) -> Outcome {
     match words {
-        [] => everything(),
+        [] => everything(false),
+        [one] if one == "whole" => everything(true),
         [one] if one == "quick" => quick(),
-        _ => Err("expected nothing, or `quick`".into()),
+        _ => Err("expected nothing, `whole` or `quick`".into()),
     }
 }
 
-fn everything() -> Outcome {
+fn everything(whole: bool) -> Outcome {
     timed("tidy", || tidy::run(&[]))?;
     timed("lint", || lint::run(&[]))?;
     timed("prose", || prose::run(&[]))?;
@@ -27,7 +29,7 @@ fn everything() -> Outcome {
     timed("packages", packages::ensure)?;
     timed("portable", || portable::run(&[]))?;
     timed("python", || python::run_tests(&[]))?;
-    timed("test programs", programs::run)?;
+    timed("test programs", || programs::run(whole))?;
     timed("mutants", mutants::run_few)?;
     timed("doctests", doctests)
 }

@@ -19,7 +19,7 @@ mod ubil;
 pub use nandlab_lab::report::number::Quantity;
 /// The interface for recording the rival's requests.
 pub mod f2fs_rival {
-    pub use super::f2fs::{MARK_BYTES, MARKS, Work, counted, place_of_mark};
+    pub use super::f2fs::{MARK_BYTES, MARKS, SET_UP, Work, counted, place_of_mark};
 }
 
 pub use exhibit::{BarExhibit, Drawn, Exhibit, Figure, TableExhibit};

@@ -20,6 +20,7 @@
 //! - [`names`]: random calls on names, to compare a file system with itself
 //! - [`open`]: a program that keeps every file open
 //! - [`scrambled`]: a disk that reorders its writes
+//! - [`share`]: how much of its work a slow test does
 //! - [`tools`]: programs of the host
 //! - [`xattrs`]: extended attributes of a tree
 
@@ -41,6 +42,7 @@ pub mod mtd_utils;
 pub mod names;
 pub mod open;
 pub mod scrambled;
+pub mod share;
 pub mod tools;
 pub mod vendored;
 pub mod xattrs;

@@ -37,7 +37,7 @@ mod work;
 
 pub use processor::counted;
 pub use rival::{MARK_BYTES, MARKS, place_of_mark};
-pub use work::Work;
+pub use work::{SET_UP, Work};
 
 use super::{Assumption, Found, PaperError, Row, Size, Watch};
 use crate::runs::{Variant, described};

@@ -8,11 +8,14 @@ use crate::common::{
 use nandlab_ext::{Ext, Mode, Options};
 use nandlab_oracle::manifest::differences;
 use nandlab_testkit::kernel::{Volumes, listed};
+use nandlab_testkit::share::whole_or;
 use nandlab_vfs::model::Rules;
 use nandlab_vfs::{FileSystem, Ino, Rename, SetAttr};
 
 /// Random calls on each volume.
-const CALLS: u64 = 20_000;
+fn calls() -> u64 {
+    whole_or(20_000, 5_000)
+}
 
 /// Names of volumes, and what mke2fs gets for them.
 const VOLUMES: [(&str, &[&str]); 9] = [
@@ -101,7 +104,7 @@ fn the_kernel_reads_an_ext4_that_we_used_and_recovers_what_we_left_in_its_journa
             };
             let name = format!("{name}-{left:?}-{delayed_allocation}");
             let mut disk = made_by_mke2fs(96 * 1024, options);
-            used_with(&mut disk, ways, left, (seed, rules(), CALLS));
+            used_with(&mut disk, ways, left, (seed, rules(), calls()));
             assert_eq!(needs_recovery(&mut disk), left == Left::Crashed);
             volumes.add_listed(&name, &mut disk, "ext4");
             let mut ext = mount(&mut disk);

@@ -7,13 +7,17 @@ use nandlab_block::Ram;
 use nandlab_ext::{Checkpoint, Ext, Format, Mode, Options, format};
 use nandlab_oracle::manifest::differences;
 use nandlab_testkit::kernel::{Volumes, listed};
+use nandlab_testkit::share::whole_or;
 use nandlab_vfs::FileSystem;
 use nandlab_vfs::model::{Model, Rules};
 
 /// Shell: loads the kernel's driver.
 pub(super) const EXT4: &str = "mp ext4 || exit 1\n";
+
 /// Random calls on each volume.
-const CALLS: u64 = 10_000;
+fn calls() -> u64 {
+    whole_or(10_000, 4_000)
+}
 
 /// How a volume is left.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,7 +57,7 @@ fn used(mode: Mode, checkpoint: Checkpoint, left: Left, seed: u64) -> Ram {
         xattrs: mode != Mode::Journal,
         ..Rules::unix()
     };
-    used_with(&mut disk, options, left, (seed, rules, CALLS));
+    used_with(&mut disk, options, left, (seed, rules, calls()));
     disk
 }
 

@@ -12,6 +12,7 @@ use nandlab_ftl::{Cause, page::PageOptions};
 use nandlab_nand::CrashStates;
 use nandlab_oracle::{Disk, Guest, Manifest, Oracle, Report, manifest};
 use nandlab_sim::{Nanos, mix};
+use nandlab_testkit::share::whole_or;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -311,7 +312,9 @@ fn assert_tally_is_whole(disk: &Flash, name: &str) {
 /// Steps of each file system in the life that is cut.
 const STEPS: usize = 48;
 /// Cuts of each file system's life.
-const CUTS: usize = 8;
+fn cuts_each() -> usize {
+    whole_or(8, 4)
+}
 
 /// The life of one disk that is cut.
 struct Cut {
@@ -371,7 +374,7 @@ impl Cut {
     /// operations after that are under way.
     fn moments(&self) -> Vec<Nanos> {
         let log = self.disk.log();
-        let part = self.promises.len() / CUTS;
+        let part = self.promises.len() / cuts_each();
         let moment = |n: usize| {
             let promise = &self.promises[n * part + mix(2, n as u64) as usize % part];
             let later = log.partition_point(|op| op.start < promise.at);
@@ -382,7 +385,7 @@ impl Cut {
                     .map_or(promise.at, |op| op.start.midpoint(op.end)),
             }
         };
-        let mut moments: Vec<Nanos> = (0..CUTS).map(moment).collect();
+        let mut moments: Vec<Nanos> = (0..cuts_each()).map(moment).collect();
         moments.sort_unstable();
         moments
     }
@@ -498,6 +501,6 @@ fn assert_recovery_had_work(cuts: &[Cut], dmesg: &str) {
     let journals = dmesg.matches("recovery complete").count();
     let rolled = dmesg.matches("recover_data: ino").count();
     println!("{journals} ext4 journals recovered, {rolled} files rolled forward by F2FS");
-    assert_eq!(journals, CUTS, "{dmesg}");
+    assert_eq!(journals, cuts_each(), "{dmesg}");
     assert!(rolled > 0, "{dmesg}");
 }

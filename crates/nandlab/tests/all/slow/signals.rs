@@ -1,27 +1,30 @@
-//! Commands that each signal ends at a hundred moments.
+//! Commands that each signal ends at many moments.
 
 use crate::signals::{convert, convert_anew, create, put, repair};
+use nandlab_testkit::share::whole_or;
 
 /// Moments of each signal.
-const MOMENTS: u32 = 100;
+fn moments() -> u32 {
+    whole_or(100, 30)
+}
 
 #[test]
 fn a_put_is_done_or_not_done_whatever_ends_it() {
-    put().survives_signals(MOMENTS);
+    put().survives_signals(moments());
 }
 
 #[test]
 fn a_creation_is_done_or_not_done_whatever_ends_it() {
-    create().survives_signals(MOMENTS);
+    create().survives_signals(moments());
 }
 
 #[test]
 fn a_repair_is_done_or_not_done_whatever_ends_it() {
-    repair().survives_signals(MOMENTS);
+    repair().survives_signals(moments());
 }
 
 #[test]
 fn a_conversion_is_done_or_not_done_whatever_ends_it() {
-    convert().survives_signals(MOMENTS);
-    convert_anew().survives_signals(MOMENTS);
+    convert().survives_signals(moments());
+    convert_anew().survives_signals(moments());
 }

@@ -19,6 +19,7 @@ use nandlab_image::tar_out::TarOut;
 use nandlab_image::volume::{Access, Layer, Opening, Volume};
 use nandlab_oracle::manifest::{Manifest, differences};
 use nandlab_testkit::manifest;
+use nandlab_testkit::share::whole_or;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
@@ -53,9 +54,19 @@ fn the_kernel_has_no_bch_on_small_pages() {
     assert!(!guests::refuses_bch(cell(LARGE)));
 }
 
-/// Makes all dumps of a code and tries everything on each; tells all that went wrong at once.
+/// All cells of a code, or every second one: each medium, and each age, is tried with some code.
+fn cells(code: Code) -> Vec<Cell> {
+    let first = usize::from(code == Code::Bch(4));
+    Cell::all(code)
+        .into_iter()
+        .skip(whole_or(0, first))
+        .step_by(whole_or(1, 2))
+        .collect()
+}
+
+/// Makes the dumps of a code and tries everything on each; tells all that went wrong at once.
 fn judge(code: Code) {
-    let mut dumps = guests::dumps(&Cell::all(code));
+    let mut dumps = guests::dumps(&cells(code));
     dumps.iter_mut().for_each(flips::tear);
     let scratch = tempfile::tempdir().unwrap();
     let image = &scratch.path().join("dump");
