@@ -88,6 +88,7 @@ fn install(name: &str, version: &str) -> Outcome {
         return Ok(());
     }
     let mut command = cargo();
+    command.env("CARGO_PROFILE_DEV_DEBUG", "0");
     command.args(["install", "--debug", "--locked", "--root"]);
     command.arg(folder().join("tools"));
     crate::run(command.args([name, "--version", version]))

@@ -8,7 +8,7 @@ use crate::common::{
 use nandlab_ext::{Ext, Mode, Options};
 use nandlab_oracle::manifest::differences;
 use nandlab_testkit::kernel::{Volumes, listed};
-use nandlab_testkit::share::whole_or;
+use nandlab_testkit::share::{is_whole, whole_or};
 use nandlab_vfs::model::Rules;
 use nandlab_vfs::{FileSystem, Ino, Rename, SetAttr};
 
@@ -66,6 +66,17 @@ const VOLUMES: [(&str, &[&str]); 9] = [
     ),
 ];
 
+/// What a sample leaves out: each of its features is on another volume.
+const LEFT_OUT: [&str; 2] = ["small", "fast-large"];
+
+/// The volumes that a test tries, each with a seed.
+fn tried() -> impl Iterator<Item = (u64, (&'static str, &'static [&'static str]))> {
+    let is_tried = |(name, _): &(&str, _)| is_whole() || !LEFT_OUT.contains(name);
+    (1..)
+        .zip(VOLUMES)
+        .filter(move |(_, volume)| is_tried(volume))
+}
+
 fn rules() -> Rules {
     Rules {
         // Attributes of three names need more than a block of 1 KiB and an inode.
@@ -79,14 +90,14 @@ fn the_kernel_and_we_see_the_same_trees_of_ext4_both_ways() {
     let volume = |(name, options): (&'static str, &[&str])| {
         (name, "ext4", made_by_mke2fs(64 * 1024, options))
     };
-    both_ways().run(VOLUMES.map(volume).into());
+    both_ways().run(tried().map(|(_, tried)| volume(tried)).collect());
 }
 
 #[test]
 fn the_kernel_reads_an_ext4_that_we_used_and_recovers_what_we_left_in_its_journal() {
     let mut volumes = Volumes::new(EXT4);
     let mut ours = Vec::new();
-    for (seed, (name, options)) in (1..).zip(VOLUMES) {
+    for (seed, (name, options)) in tried() {
         for (left, delayed_allocation) in [
             (Left::Unmounted, false),
             (Left::Crashed, false),

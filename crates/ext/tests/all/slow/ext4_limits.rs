@@ -113,7 +113,8 @@ fn the_kernel_and_we_use_directories_of_very_many_names() {
     let mut volumes = Volumes::new(EXT4);
     volumes.shell(NAMES_SHELL);
     let mut ours = Vec::new();
-    for (case, options, count, length) in cases {
+    let cases = &cases[..whole_or(cases.len(), 2)];
+    for &(case, options, count, length) in cases {
         let mut disk = made_by_mke2fs(96 * 1024, options);
         with_many_names(&mut disk, count, length);
         assert_clean(&mut disk, case);
@@ -134,7 +135,7 @@ fn the_kernel_and_we_use_directories_of_very_many_names() {
             .unwrap()
             .to_string()
     };
-    for ((case, _, count, length), ours) in cases.into_iter().zip(ours) {
+    for (&(case, _, count, length), ours) in cases.iter().zip(ours) {
         assert_eq!(said(format!("{case}-found")), ours, "{case}");
         let mut disk = volumes.load(case);
         assert_clean(&mut disk, case);
