@@ -29,8 +29,9 @@ const VERBS: &[Verb] = &[
     (
         "test",
         "run tidy, lint, prose, book, portable, python, every test and a few mutants, and install \
-         the Debian packages that they need; `test quick` skips lint, prose, book, portable, \
-         python, mutants, doctests and the slow tests (real kernel, mounts, browser)",
+         the Debian packages that they need; `test whole` lets slow tests do all of their work, \
+         not a sample; `test quick` skips lint, prose, book, portable, python, mutants, doctests \
+         and the slow tests (real kernel, mounts, browser)",
         test::run,
     ),
     (

@@ -3,8 +3,9 @@
 //! Each part ends with what makes it durable. The kernel pays for its system calls and its loop
 //! device, and has its threads on other processors; ours is one thread. Seconds are those of a
 //! clock on the wall, best of five rounds, ours and the kernel's in turn: another guest of the
-//! machine slows both. A file is read five times in a round, since that is soon done. Our heap keeps the memory that it once had, as the
-//! kernel does with its pages: otherwise a round would mostly wait for fresh ones.
+//! machine slows both. A round reads a file five times, since that is soon done. Our heap keeps
+//! the memory that it once had, as the kernel does with its pages: otherwise a round would mostly
+//! wait for fresh ones.
 
 use nandlab_vfs::{Caller, FileSystem, Ino, NewNode, Sync, Time};
 use std::fs::{self, File, OpenOptions};

@@ -39,7 +39,7 @@ const SYSTEMS: [(&str, &str); 2] = [
     ("f2fs", "/usr/sbin/mkfs.f2fs -q -f"),
 ];
 
-/// The works that a sample counts: every kind of call is in one of them.
+/// The works that a sample counts: contents, names and transactions.
 const SAMPLE: [&str; 4] = ["fs-mark", "iozone-sync", "bonnie", "contacts"];
 
 fn works() -> impl Iterator<Item = Work> {
