@@ -1,6 +1,6 @@
 //! How much of its work a slow test does: a sample, or the whole.
 //!
-//! A sample has every kind of work that the whole has, and less of each.
+//! A sample makes fewer calls and cuts, or takes fewer volumes. It checks each of them alike.
 
 use std::env;
 

@@ -90,7 +90,7 @@ fn the_kernel_and_we_see_the_same_trees_of_ext4_both_ways() {
     let volume = |(name, options): (&'static str, &[&str])| {
         (name, "ext4", made_by_mke2fs(64 * 1024, options))
     };
-    both_ways().run(tried().map(|(_, tried)| volume(tried)).collect());
+    both_ways().run(tried().map(|(_, shape)| volume(shape)).collect());
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! ext4 at its limits beside the real kernel: directories of very many names, files of 16 TiB, trees
-//! of extents with four levels. We make them, the kernel reads and changes them, and we read on.
+//! ext4 at its limits beside the real kernel: large directories, files of 16 TiB, trees of
+//! extents with four levels. We make them, the kernel reads and changes them, and we read on.
 
 use super::journaled_kernel::EXT4;
 use crate::common::{NOW, assert_clean, bytes, made_by_mke2fs, mkdir, mount, put};
