@@ -28,10 +28,10 @@ type Verb = (&'static str, &'static str, fn(&[String]) -> Outcome);
 const VERBS: &[Verb] = &[
     (
         "test",
-        "run tidy, lint, prose, book, portable, python, every test and a few mutants, and install \
-         the Debian packages that they need; `test whole` lets slow tests do all of their work, \
-         not a sample; `test quick` skips lint, prose, book, portable, python, mutants, doctests \
-         and the slow tests (real kernel, mounts, browser)",
+        "run tidy, lint, prose, book, portable, python and the tests, and install the Debian \
+         packages that they need; `test whole` lets slow tests do all of their work, not a sample, \
+         and adds the ignored tests and a few mutants; `test quick` skips lint, prose, book, \
+         portable, python, doctests and the slow tests (real kernel, mounts, browser)",
         test::run,
     ),
     (

@@ -12,7 +12,7 @@ use std::{env, fs};
 
 /// The part of all mutants that a run tries by default.
 const SAMPLE: &str = "0/100";
-/// The part that `test` tries: few enough for some minutes, on a slow machine too.
+/// The part that `test whole` tries: few enough for some minutes, on a slow machine too.
 const FEW: &str = "0/3000";
 /// The least share of mutants that tests find, in percent. A ratchet: raise it when they find more.
 const LEAST: usize = 90;
@@ -37,7 +37,7 @@ pub fn run(words: &[String]) -> Outcome {
     explained(&missed)
 }
 
-/// Tries a few, as a part of `test`.
+/// Tries a few, as a part of `test whole`.
 pub fn run_few() -> Outcome {
     judge(&tried(FEW)?, LEAST_OF_FEW).map(|_| ())
 }

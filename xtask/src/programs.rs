@@ -32,7 +32,7 @@ struct Program {
 /// Builds all test programs and runs as many at a time as there are processors, since the tests
 /// that count a guest's instructions bear no more. Each runs one test at a time. Prints what a
 /// program printed when it ends.
-/// With `whole`, slow tests do all of their work instead of a sample.
+/// With `whole`, slow tests do all of their work instead of a sample, and ignored ones run too.
 pub fn run(whole: bool) -> Outcome {
     let mut programs = build()?;
     programs.sort_by_key(|program| place(&program.folder));
@@ -72,22 +72,30 @@ fn place(folder: &Path) -> usize {
     found.unwrap_or(LONGEST.len())
 }
 
-fn build() -> Result<Vec<Program>, String> {
+/// What `cargo build` makes for all tests. Packages that are built together share their
+/// dependencies; one that is built alone wants other features of them.
+pub const ALL: &[&str] = &["--workspace", "--lib", "--bins", "--tests"];
+
+/// The messages of `cargo build` with these words.
+pub fn built(words: &[&str]) -> Result<String, String> {
     let mut command = cargo();
-    command.current_dir(root()).stderr(Stdio::inherit()).args([
-        "test",
-        "--workspace",
-        "--no-run",
-        "--message-format=json-render-diagnostics",
-    ]);
+    command
+        .current_dir(root())
+        .stderr(Stdio::inherit())
+        .args(["build", "--message-format=json-render-diagnostics"])
+        .args(words);
     let built = command.output();
-    let built = built.map_err(|why| format!("cargo test --no-run: {why}"))?;
-    if !built.status.success() {
-        return Err(format!("cargo test --no-run: {}", built.status));
+    let built = built.map_err(|why| format!("cargo build: {why}"))?;
+    match built.status.success() {
+        true => Ok(String::from_utf8_lossy(&built.stdout).into_owned()),
+        false => Err(format!("cargo build: {}", built.status)),
     }
-    let programs = programs(&String::from_utf8_lossy(&built.stdout));
+}
+
+fn build() -> Result<Vec<Program>, String> {
+    let programs = programs(&built(ALL)?);
     match programs.is_empty() {
-        true => Err("cargo test --no-run: named no test program".into()),
+        true => Err("cargo build: named no test program".into()),
         false => Ok(programs),
     }
 }
@@ -119,7 +127,7 @@ impl Program {
         let begin = Instant::now();
         let mut command = Command::new(&self.path);
         if whole {
-            command.env(WHOLE, "1");
+            command.env(WHOLE, "1").arg("--include-ignored");
         }
         let status = command
             .arg("--test-threads=1")

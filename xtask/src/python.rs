@@ -1,7 +1,8 @@
 //! The Python package: built into an environment of its own, its types and its stubs checked, its
 //! tests run, with the notebooks and the other examples. Or its figures measured.
 
-use crate::{Outcome, packages, root, run};
+use crate::{Outcome, packages, programs, root, run};
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,24 +14,70 @@ const NEEDED: &[(&str, &str)] = &[
 ];
 /// The packages that the tests need, in the versions with which they passed.
 const REQUIREMENTS: &str = "requirements.txt";
+/// The name of the compiled half.
+const LIBRARY: &str = "_nandlab";
 /// Measures instead of testing.
 const FIGURES: &str = "--figures";
 
 /// `python`: everything. Words go to pytest.
 pub fn run_tests(words: &[String]) -> Outcome {
-    packages::install(NEEDED)?;
-    prepare()?;
     if words.iter().any(|word| word == FIGURES) {
+        prepare()?;
         return measure();
     }
-    run(program("maturin").args(["develop", "--quiet"]))?;
+    test(&["--package", "nandlab-python", "--lib"], words)
+}
+
+/// The same, with the library that is built together with all test programs.
+pub fn run_with_programs() -> Outcome {
+    test(programs::ALL, &[])
+}
+
+fn test(build: &[&str], words: &[String]) -> Outcome {
+    prepare()?;
+    install(&library(&programs::built(build)?)?)?;
     run(&mut program("mypy"))?;
     run(program("stubtest").args(["nandlab._nandlab", "--ignore-disjoint-bases"]))?;
     run(program("pytest").args(["-q", "-n", "auto"]).args(words))
 }
 
+/// The compiled half of the package in the messages of cargo.
+fn library(messages: &str) -> Result<PathBuf, String> {
+    let parsed = messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut ours = parsed.filter(|message| message["target"]["name"] == LIBRARY);
+    let file = ours.find_map(|message| Some(message["filenames"][0].as_str()?.into()));
+    file.ok_or_else(|| format!("cargo build: named no library {LIBRARY}"))
+}
+
+/// Puts the library beside the modules in Python, and lets the environment find both there. What
+/// the package says of itself comes from maturin, which makes the package for everybody else.
+fn install(library: &Path) -> Outcome {
+    let half = root()
+        .join("python/nandlab")
+        .join(format!("{LIBRARY}.abi3.so"));
+    let failed = |why: std::io::Error| format!("{}: {why}", half.display());
+    // Not into a file that a running Python has open.
+    fs::remove_file(&half)
+        .or_else(|why| match why.kind() {
+            std::io::ErrorKind::NotFound => Ok(()),
+            _ => Err(why),
+        })
+        .map_err(failed)?;
+    fs::copy(library, &half).map_err(failed)?;
+    let packages = site_packages(&folder())?;
+    let path = packages.join("nandlab.pth");
+    let modules = root().join("python").display().to_string();
+    fs::write(&path, modules).map_err(|why| format!("{}: {why}", path.display()))?;
+    run(program("maturin")
+        .args(["pep517", "write-dist-info", "--metadata-directory"])
+        .arg(&packages))
+}
+
 /// Makes the environment, unless it has these packages.
 fn prepare() -> Outcome {
+    packages::install(NEEDED)?;
     let wanted = root().join("python").join(REQUIREMENTS);
     let installed = folder().join(REQUIREMENTS);
     let failed = |why: std::io::Error| format!("{}: {why}", folder().display());
@@ -54,7 +101,7 @@ fn measure() -> Outcome {
         }
     }
     run(program("maturin")
-        .args(["build", "--release", "--quiet", "--out"])
+        .args(["build", "--profile", "dist", "--quiet", "--out"])
         .arg(&wheels))?;
     let wheel = only_file(&wheels)?;
     run(Command::new("python3").args(["-m", "venv"]).arg(&alone))?;

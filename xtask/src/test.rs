@@ -10,8 +10,8 @@ use std::time::Instant;
 /// no list to keep.
 pub const SLOW: &str = "slow::";
 
-/// `test`: everything, slow tests with a sample of their work. `test whole`: with all of it.
-/// `test quick`: what takes two minutes or so.
+/// `test`: slow tests do a sample of their work, and ignored tests do not run. `test whole`: all of
+/// both, and a few mutants. `test quick`: what takes two minutes or so.
 pub fn run(words: &[String]) -> Outcome {
     match words {
         [] => everything(false),
@@ -28,10 +28,13 @@ fn everything(whole: bool) -> Outcome {
     timed("book", || book::run(&[]))?;
     timed("packages", packages::ensure)?;
     timed("portable", || portable::run(&[]))?;
-    timed("python", || python::run_tests(&[]))?;
+    timed("python", python::run_with_programs)?;
     timed("test programs", || programs::run(whole))?;
-    timed("mutants", mutants::run_few)?;
-    timed("doctests", doctests)
+    timed("doctests", doctests)?;
+    match whole {
+        true => timed("mutants", mutants::run_few),
+        false => Ok(()),
+    }
 }
 
 /// Runs a part, and prints how long it took.

@@ -53,13 +53,9 @@ mod quick {
 #[cfg(any(test, not(any(unix, windows))))]
 mod small {
     use super::{Flush, Step};
-    pub use crate::pack::compressor as new;
-    use alloc::boxed::Box;
-    use miniz_oxide::deflate::core::CompressorOxide;
+    pub use crate::pack::small::{State, new};
     use miniz_oxide::deflate::stream::deflate;
     use miniz_oxide::{MZFlush, MZStatus};
-
-    pub type State = Box<CompressorOxide>;
 
     pub fn pack(state: &mut State, from: &[u8], to: &mut [u8], flush: Flush) -> Option<Step> {
         let flush = match flush {

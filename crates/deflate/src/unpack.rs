@@ -16,14 +16,21 @@ pub enum End {
 
 #[cfg(any(unix, windows))]
 mod quick {
-    use super::End;
+    use super::{End, small};
     use crate::Wrapping;
-    use flate2::{Decompress, FlushDecompress, Status};
+    use libdeflater::Decompressor;
 
-    pub type State = Decompress;
+    pub struct State {
+        whole: Decompressor,
+        /// For streams that are not whole: libdeflate does not say how far they go.
+        part: Option<small::State>,
+    }
 
-    pub fn new(wrapping: Wrapping) -> State {
-        Decompress::new(wrapping.has_header())
+    pub fn new(_: Wrapping) -> State {
+        State {
+            whole: Decompressor::new(),
+            part: None,
+        }
     }
 
     pub fn unpack(
@@ -32,18 +39,20 @@ mod quick {
         packed: &[u8],
         to: &mut [u8],
     ) -> (usize, End) {
-        state.reset(wrapping.has_header());
-        let end = state.decompress(packed, to, FlushDecompress::Finish);
-        let len = state.total_out() as usize;
-        match end {
-            Ok(Status::StreamEnd) => (len, End::Whole),
-            Ok(_) if len == to.len() => (len, End::Full),
-            _ => (len, End::Damaged),
-        }
+        let whole = match wrapping {
+            Wrapping::Raw => state.whole.deflate_decompress(packed, to),
+            Wrapping::Zlib => state.whole.zlib_decompress(packed, to),
+        };
+        whole.map_or_else(
+            |_| {
+                let part = state.part.get_or_insert_with(|| small::new(wrapping));
+                small::unpack(part, wrapping, packed, to)
+            },
+            |len| (len, End::Whole),
+        )
     }
 }
 
-#[cfg(any(test, not(any(unix, windows))))]
 mod small {
     use super::End;
     use crate::Wrapping;

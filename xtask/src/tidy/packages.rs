@@ -24,7 +24,12 @@ const LICENCES: &[&str] = &[
 const TWICE: &[(&str, &str)] = &[
     ("crypto-common", "as digest"),
     ("digest", "crc-fast uses 0.10, sha2 0.11"),
+    (
+        "getrandom",
+        "tempfile uses 0.4; arrow, in the Python package, uses 0.2 and 0.3",
+    ),
     ("miniz_oxide", "deflate uses 0.9; png, in tests, uses 0.8"),
+    ("r-efi", "as getrandom"),
     (
         "syn",
         "the derives of clap, serde and thiserror use 3, of fuser 2",

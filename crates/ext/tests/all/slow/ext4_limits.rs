@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 
 /// Names of one directory.
 fn names() -> u32 {
-    whole_or(200_000, 100_000)
+    whole_or(200_000, 40_000)
 }
 
 /// Names that one file may have; Linux takes 65,000.

@@ -219,6 +219,7 @@ fn parts(paper: &Value, id: &str) {
 }
 
 #[test]
+#[ignore = "takes minutes: `cargo xtask test whole` runs it"]
 fn jftl_shows_both_figures_judges_the_claims_and_takes_exactly_the_second_copy_away() {
     let lab = Lab::new();
     let (json, _) = lab.exits(
@@ -490,6 +491,7 @@ fn ubil_shows_figure_and_table_and_judges_the_claims() {
 }
 
 #[test]
+#[ignore = "takes minutes: `cargo xtask test whole` runs it"]
 fn f2fs_stands_beside_ext4_on_the_phone_and_judges_cleaning_adaptive_writes_and_the_wandering_tree()
 {
     let lab = Lab::new();
