@@ -72,7 +72,7 @@ fn place(folder: &Path) -> usize {
     found.unwrap_or(LONGEST.len())
 }
 
-/// What `cargo build` makes for all tests. Packages that are built together share their
+/// The words for all tests, with what they need. Packages that are built together share their
 /// dependencies; one that is built alone wants other features of them.
 pub const ALL: &[&str] = &["--workspace", "--lib", "--bins", "--tests"];
 

@@ -51,8 +51,8 @@ fn library(messages: &str) -> Result<PathBuf, String> {
     file.ok_or_else(|| format!("cargo build: named no library {LIBRARY}"))
 }
 
-/// Puts the library beside the modules in Python, and lets the environment find both there. What
-/// the package says of itself comes from maturin, which makes the package for everybody else.
+/// Puts the library beside the modules in Python, and lets the environment find both there. The
+/// package's description comes from maturin, which makes the package for everybody else.
 fn install(library: &Path) -> Outcome {
     let half = root()
         .join("python/nandlab")
