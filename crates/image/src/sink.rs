@@ -118,6 +118,8 @@ pub struct Reading<R> {
     inner: R,
     map: Option<Vec<(u64, u64)>>,
     buffer: Vec<u8>,
+    /// Where the part in the buffer begins.
+    from: u64,
 }
 
 impl<R: ReadAt> Reading<R> {
@@ -132,7 +134,13 @@ impl<R: ReadAt> Reading<R> {
             inner,
             map: None,
             buffer,
+            from: 0,
         }
+    }
+
+    /// Returns where the last part that was read begins.
+    pub(crate) fn from(&self) -> u64 {
+        self.from
     }
 
     /// What was read from, and the buffer.
@@ -152,6 +160,7 @@ impl<R: ReadAt> Reading<R> {
             at = next / HOLE * HOLE;
             let part = part_of(&mut self.buffer, size - at);
             self.inner.read_at(at, part)?;
+            self.from = at;
             for (from, to) in parts(at, part) {
                 take(at + from as u64, &part[from..to])?;
             }
@@ -220,17 +229,21 @@ impl Bytes for Nothing {
 pub(crate) struct Held {
     /// Place and length, in order.
     map: Vec<(u64, u64)>,
-    /// The file from somewhere on to its end.
+    /// The file from somewhere on to its end, and perhaps more.
     bytes: Vec<u8>,
     /// Where that begins.
     from: u64,
 }
 
 impl Held {
-    /// Takes the parts that a [`Reading`] of the file gave, and its buffer, which began empty.
-    pub fn new(size: u64, map: Vec<(u64, u64)>, bytes: Vec<u8>) -> Self {
-        let from = size - bytes.len() as u64;
+    /// Takes the parts that a [`Reading`] of the file gave, its buffer, and where that begins.
+    pub fn new(map: Vec<(u64, u64)>, bytes: Vec<u8>, from: u64) -> Self {
         Self { map, bytes, from }
+    }
+
+    /// Gives the buffer back for another file.
+    pub fn into_buffer(self) -> Vec<u8> {
+        self.bytes
     }
 }
 

@@ -229,8 +229,8 @@ impl<'a> Walk<'a> {
                         size <= STEP as u64 && self.helpers.is_some_and(|helpers| !helpers.unpack);
                     let held = match here {
                         true => {
-                            let losses = &mut self.losses;
-                            Some(hold(self.fs, attr, &entry, how, losses)?)
+                            let kept = (&mut self.losses, queue.buffer());
+                            Some(hold(self.fs, attr, &entry, how, kept)?)
                         }
                         false => None,
                     };
@@ -372,23 +372,23 @@ pub(crate) struct How {
     pub limit: u64,
 }
 
-/// Reads a file of up to [`STEP`] bytes.
+/// Reads a file of up to [`STEP`] bytes into a buffer that may have been used before.
 fn hold(
     fs: &mut dyn FileSystem,
     attr: &Attr,
     entry: &Entry,
     how: How,
-    losses: &mut Losses,
+    (losses, mut buffer): (&mut Losses, Vec<u8>),
 ) -> Result<Held> {
     let mut map = Vec::new();
-    let mut buffer = Vec::new();
-    give(fs, attr, entry, how, (losses, &mut buffer), |bytes| {
+    let from = give(fs, attr, entry, how, (losses, &mut buffer), |bytes| {
         bytes.each(&mut |at, data| {
             map.push((at, data.len() as u64));
             Ok(())
-        })
+        })?;
+        Ok(bytes.from())
     })?;
-    Ok(Held::new(entry.size(), map, buffer))
+    Ok(Held::new(map, buffer, from))
 }
 
 /// Passes an inode's contents to the sink; what is lost is noted, and the buffer may have been used
@@ -399,7 +399,7 @@ fn give<T>(
     entry: &Entry,
     how: How,
     (losses, buffer): (&mut Losses, &mut Vec<u8>),
-    take: impl FnOnce(&mut dyn Bytes) -> Result<T>,
+    take: impl FnOnce(&mut Reading<Contents<'_>>) -> Result<T>,
 ) -> Result<T> {
     let contents = Contents {
         fs,

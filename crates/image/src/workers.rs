@@ -13,13 +13,18 @@ use crate::walk::{How, Losses, read_into};
 use nandlab_vfs::{Errno, FileSystem, Ino, path};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// Files and bytes that go to a thread at once, unless one file has more.
 const BATCH: (usize, u64) = (16, 512 * 1024);
 /// The most batches in the queue.
 const WAITING: usize = 4;
+/// The longest buffer that is kept for another file.
+const KEPT: usize = 64 * 1024;
+
+/// Buffers of files that are done.
+type Spare = Arc<Mutex<Vec<Vec<u8>>>>;
 
 /// Threads that help a walk.
 #[derive(Clone, Copy)]
@@ -47,9 +52,15 @@ pub(crate) struct Queue {
     bytes: u64,
     given: usize,
     failed: Arc<AtomicBool>,
+    spare: Spare,
 }
 
 impl Queue {
+    /// Returns a buffer for the contents of a file, with whatever is in it.
+    pub fn buffer(&self) -> Vec<u8> {
+        locked(&self.spare).pop().unwrap_or_default()
+    }
+
     pub fn give(&mut self, entry: Entry, fill: Box<dyn Fill>, held: Option<Held>) -> Result<()> {
         self.bytes = self.bytes.saturating_add(entry.size());
         self.batch.push(Job {
@@ -88,6 +99,10 @@ impl Queue {
     }
 }
 
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A failure, and whether a thread met it and has reported its cause.
 pub(crate) struct Failed {
     pub error: ImageError,
@@ -105,6 +120,7 @@ pub(crate) fn run(
     let (jobs, waiting) = sync_channel(WAITING);
     // Only the workers own it: when the last one is gone, a send fails instead of waiting.
     let waiting = Arc::new(Mutex::new(waiting));
+    let spare = Spare::default();
     let worker = || Worker {
         open: helpers.open,
         root,
@@ -113,6 +129,7 @@ pub(crate) fn run(
         dir: None,
         losses: Losses::default(),
         buffer: Vec::new(),
+        spare: spare.clone(),
     };
     thread::scope(|scope| {
         let start = || {
@@ -128,6 +145,7 @@ pub(crate) fn run(
             bytes: 0,
             given: 0,
             failed: failed.clone(),
+            spare: spare.clone(),
         });
         let mut losses = Losses::default();
         let mut first = None;
@@ -165,6 +183,7 @@ struct Worker<'a> {
     dir: Option<(Vec<u8>, Ino)>,
     losses: Losses,
     buffer: Vec<u8>,
+    spare: Spare,
 }
 
 impl Worker<'_> {
@@ -174,12 +193,7 @@ impl Worker<'_> {
         waiting: &Mutex<Receiver<Vec<Job>>>,
         failed: &AtomicBool,
     ) -> std::result::Result<Losses, (usize, ImageError)> {
-        let next = || {
-            waiting
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .recv()
-        };
+        let next = || locked(waiting).recv();
         while let Ok(batch) = next() {
             for job in batch {
                 let number = job.number;
@@ -198,6 +212,10 @@ impl Worker<'_> {
     fn one(&mut self, job: Job) -> Result<()> {
         if let Some(mut held) = job.held {
             self.losses.merge(job.fill.fill(&job.entry, &mut held)?);
+            let buffer = held.into_buffer();
+            if buffer.len() <= KEPT {
+                locked(&self.spare).push(buffer);
+            }
             return Ok(());
         }
         let volume = match &mut self.volume {
@@ -283,6 +301,7 @@ mod tests {
             bytes: 0,
             given: 0,
             failed: Arc::default(),
+            spare: Spare::default(),
         };
         for size in [1, u64::MAX, u64::MAX, 1] {
             let entry = Entry {

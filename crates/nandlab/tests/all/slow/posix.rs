@@ -17,7 +17,7 @@ const PASSES: &str = include_str!("posix/passes.txt");
 const FAILURES: &str = include_str!("posix/failures.txt");
 /// Operations of fsx on each stack, unless `NANDLAB_FSX_OPERATIONS` says otherwise.
 /// `NANDLAB_FSX_STACK` names a file system instead of all.
-const FSX_OPERATIONS: u64 = 15_000;
+const FSX_OPERATIONS: u64 = 8_000;
 /// Operations of one run of fsx 0.3.2; more are further runs. It keeps some of its mappings: it
 /// becomes slower, and ends after 400,000 or so.
 const FSX_MOST: u64 = 4_000;
