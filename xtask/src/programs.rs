@@ -72,8 +72,8 @@ fn place(folder: &Path) -> usize {
     found.unwrap_or(LONGEST.len())
 }
 
-/// The words for all tests, with what they need. Packages that are built together share their
-/// dependencies; one that is built alone wants other features of them.
+/// The words for all tests, with what they need. One build of all packages shares their
+/// dependencies; a build of one package wants other features of them.
 pub const ALL: &[&str] = &["--workspace", "--lib", "--bins", "--tests"];
 
 /// The messages of `cargo build` with these words.

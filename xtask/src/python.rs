@@ -28,7 +28,7 @@ pub fn run_tests(words: &[String]) -> Outcome {
     test(&["--package", "nandlab-python", "--lib"], words)
 }
 
-/// The same, with the library that is built together with all test programs.
+/// The same, with the library from the build of all test programs.
 pub fn run_with_programs() -> Outcome {
     test(programs::ALL, &[])
 }

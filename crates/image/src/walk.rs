@@ -372,7 +372,7 @@ pub(crate) struct How {
     pub limit: u64,
 }
 
-/// Reads a file of up to [`STEP`] bytes into a buffer that may have been used before.
+/// Reads a file of up to [`STEP`] bytes into a buffer, whatever that held before.
 fn hold(
     fs: &mut dyn FileSystem,
     attr: &Attr,

@@ -20,7 +20,7 @@ use std::thread;
 const BATCH: (usize, u64) = (16, 512 * 1024);
 /// The most batches in the queue.
 const WAITING: usize = 4;
-/// The longest buffer that is kept for another file.
+/// The longest buffer that waits for another file.
 const KEPT: usize = 64 * 1024;
 
 /// Buffers of files that are done.
