@@ -1,8 +1,9 @@
 //! Deflate streams, with zlib's header or without it.
 //!
-//! On Unix and Windows, libdeflate does the work of [`Packer`] and of [`Inflater`], in about half and
-//! three quarters of the time of others, and zlib-rs that of [`Deflater`]. All else is miniz_oxide's.
-//! *Promises.* Any bytes are valid input. The bytes of a packed stream depend on who packed it.
+//! On Unix and Windows, libdeflate does the work of [`Packer`] and of [`Inflater`], in about half
+//! and three quarters of the time of others. zlib-rs does that of [`Deflater`], and miniz_oxide all
+//! else. *Promises.* Any bytes are valid input. The bytes of a packed stream depend on who packed
+//! it.
 //!
 //! *Knows nothing of* the formats that its streams lie in.
 

@@ -2,7 +2,7 @@
 //! numbers. A change that moves one shows it there.
 //!
 //! ```console
-//! NANDLAB_RESULTS=1 cargo test -p nandlab --test all -- slow::results slow::paper --include-ignored
+//! NANDLAB_RESULTS=1 cargo test -p nandlab -- --include-ignored slow::results slow::paper
 //! ```
 //!
 //! writes the digests anew.
