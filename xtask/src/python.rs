@@ -3,7 +3,8 @@
 
 use crate::{Outcome, packages, programs, root, run};
 use serde_json::Value;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -72,7 +73,25 @@ fn install(library: &Path) -> Outcome {
     fs::write(&path, modules).map_err(|why| format!("{}: {why}", path.display()))?;
     run(program("maturin")
         .args(["pep517", "write-dist-info", "--metadata-directory"])
-        .arg(&packages))
+        .arg(&packages))?;
+    write_command()
+}
+
+/// Writes the command `nandlab` of the environment, as pip would.
+fn write_command() -> Outcome {
+    let programs = folder().join("bin");
+    let command = programs.join("nandlab");
+    let text = format!(
+        "#!{}\n\
+         import sys\n\
+         from importlib.metadata import entry_points\n\
+         (command,) = entry_points(group=\"console_scripts\", name=\"nandlab\")\n\
+         sys.exit(command.load()())\n",
+        programs.join("python").display()
+    );
+    fs::write(&command, text)
+        .and_then(|()| fs::set_permissions(&command, Permissions::from_mode(0o755)))
+        .map_err(|why| format!("{}: {why}", command.display()))
 }
 
 /// Makes the environment, unless it has these packages.
