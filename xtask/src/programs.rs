@@ -76,7 +76,7 @@ fn place(folder: &Path) -> usize {
 /// dependencies; a build of one package wants other features of them.
 pub const ALL: &[&str] = &["--workspace", "--lib", "--bins", "--tests"];
 
-/// The messages of `cargo build` with these words.
+/// Runs `cargo build` with these words, and returns its messages.
 pub fn built(words: &[&str]) -> Result<String, String> {
     let mut command = cargo();
     command
@@ -100,13 +100,19 @@ fn build() -> Result<Vec<Program>, String> {
     }
 }
 
-/// The test programs in the messages of cargo.
-fn programs(messages: &str) -> Vec<Program> {
-    let parsed = messages
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+/// The messages in what cargo printed.
+pub fn messages(printed: &str) -> impl Iterator<Item = Value> {
+    let lines = printed.lines();
+    lines.filter_map(|line| serde_json::from_str(line).ok())
+}
+
+/// The test programs in what cargo printed.
+fn programs(printed: &str) -> Vec<Program> {
     let is_test = |message: &Value| message["profile"]["test"] == true;
-    parsed.filter(is_test).filter_map(program).collect()
+    messages(printed)
+        .filter(is_test)
+        .filter_map(program)
+        .collect()
 }
 
 fn program(message: Value) -> Option<Program> {

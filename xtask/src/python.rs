@@ -2,7 +2,6 @@
 //! tests run, with the notebooks and the other examples. Or its figures measured.
 
 use crate::{Outcome, packages, programs, root, run};
-use serde_json::Value;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -42,12 +41,10 @@ fn test(build: &[&str], words: &[String]) -> Outcome {
     run(program("pytest").args(["-q", "-n", "auto"]).args(words))
 }
 
-/// The compiled half of the package in the messages of cargo.
-fn library(messages: &str) -> Result<PathBuf, String> {
-    let parsed = messages
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let mut ours = parsed.filter(|message| message["target"]["name"] == LIBRARY);
+/// The compiled half of the package in what cargo printed.
+fn library(printed: &str) -> Result<PathBuf, String> {
+    let messages = programs::messages(printed);
+    let mut ours = messages.filter(|message| message["target"]["name"] == LIBRARY);
     let file = ours.find_map(|message| Some(message["filenames"][0].as_str()?.into()));
     file.ok_or_else(|| format!("cargo build: named no library {LIBRARY}"))
 }
