@@ -4,7 +4,7 @@
 //! *Knows nothing of* devices or of what blocks hold.
 
 use crate::{Cache, table::Groups};
-use alloc::{borrow::Cow, boxed::Box, vec::Vec};
+use alloc::{boxed::Box, vec::Vec};
 use nandlab_sim::prefetch;
 
 /// Bytes of a line of the processor's cache.
@@ -282,15 +282,20 @@ pub fn runs(blocks: &[u32], most: usize) -> impl Iterator<Item = &[u32]> {
 }
 
 /// Splits `data`, which starts at the block `first`, into whole blocks of `size` bytes and what is
-/// left, padded to a block with zeros. Each part comes with its first block.
-pub fn padded(first: u32, data: &[u8], size: usize) -> impl Iterator<Item = (u32, Cow<'_, [u8]>)> {
+/// left, which `last` holds then, padded to a block with zeros. Each part comes with its first
+/// block.
+pub fn padded<'a>(
+    first: u32,
+    data: &'a [u8],
+    size: usize,
+    last: &'a mut Vec<u8>,
+) -> impl Iterator<Item = (u32, &'a [u8])> {
     let (whole, rest) = data.split_at(data.len() / size * size);
-    let mut last = rest.to_vec();
+    last.clear();
+    last.extend_from_slice(rest);
     last.resize(if rest.is_empty() { 0 } else { size }, 0);
-    let parts = [
-        (first, Cow::Borrowed(whole)),
-        (first + (whole.len() / size) as u32, Cow::Owned(last)),
-    ];
+    let behind = first + (whole.len() / size) as u32;
+    let parts = [(first, whole), (behind, &last[..])];
     parts.into_iter().filter(|(_, part)| !part.is_empty())
 }
 
@@ -378,7 +383,12 @@ mod tests {
 
     #[test]
     fn the_last_block_is_padded() {
-        let parts = |data: &'static [u8]| padded(7, data, 2).collect::<Vec<_>>();
+        let parts = |data| {
+            let mut last = vec![9; 5];
+            let parts = padded(7, data, 2, &mut last);
+            let parts: Vec<_> = parts.map(|(block, part)| (block, part.to_vec())).collect();
+            parts
+        };
         assert_eq!(parts(b""), []);
         assert_eq!(parts(b"a"), [(7, b"a\0"[..].into())]);
         assert_eq!(parts(b"abcd"), [(7, b"abcd"[..].into())]);

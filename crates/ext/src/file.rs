@@ -65,11 +65,7 @@ impl<D: BlockDevice> Ext<D> {
             match found.block {
                 0 => part.fill(0),
                 block if whole > 0 => self.store.read_contents(block, part, !self.options.once)?,
-                block if self.options.once => {
-                    let mut bytes = alloc::vec![0; size];
-                    self.store.read_contents(block, &mut bytes, false)?;
-                    part.copy_from_slice(&bytes[at..at + length]);
-                }
+                block if self.options.once => self.store.read_part(block, at, part)?,
                 block => part.copy_from_slice(&self.store.block(block)?[at..at + length]),
             }
             done += length;

@@ -377,14 +377,24 @@ impl<D: BlockDevice> Ext<D> {
         Ok(None)
     }
 
+    /// Clear bits in a row, from `from` on and below `end`.
+    pub(crate) fn clear_row(&mut self, bitmap: u32, from: u32, end: u32) -> Result<u32, ExtError> {
+        let bytes = self.store.block(bitmap)?;
+        let before = self.held.before.get(&bitmap);
+        let is_clear = |at: &u32| !bit(bytes, *at) && before.is_none_or(|held| !bit(held, *at));
+        Ok((from..end).take_while(is_clear).count() as u32)
+    }
+
     /// The first of eight clear bits of one byte.
     fn clear_byte(&mut self, bitmap: u32, from: u32, end: u32) -> Result<Option<u32>, ExtError> {
         let bytes = self.store.block(bitmap)?;
         let before = self.held.before.get(&bitmap);
-        let mut whole = from.div_ceil(8) as usize..end as usize / 8;
-        Ok(whole
-            .find(|byte| bytes[*byte] | before.map_or(0, |before| before[*byte]) == 0)
-            .map(|byte| byte as u32 * 8))
+        let first = from.div_ceil(8) as usize;
+        let whole = bytes.get(first..end as usize / 8).unwrap_or_default();
+        let found = memchr::memchr_iter(0, whole)
+            .map(|at| first + at)
+            .find(|byte| before.is_none_or(|before| before[*byte] == 0));
+        Ok(found.map(|byte| byte as u32 * 8))
     }
 
     /// Sets or clears a bit that must be the other way; what is cleared is held.

@@ -76,15 +76,10 @@ impl<D: BlockDevice> Ext<D> {
         let most = most.min(self.groups[group as usize].free_blocks);
         let end = near.min(first.saturating_add(most));
         let bitmap = self.load_bitmap(group, Map::Blocks)?;
-        let mut count = 0;
-        while first + count < end
-            && self
-                .clear_bit(bitmap, first + count, first + count + 1)?
-                .is_some()
-            && !self.is_metadata(block + 1 + count)
-        {
-            count += 1;
-        }
+        let clear = self.clear_row(bitmap, first, end)?;
+        let next = block + 1;
+        let own = self.zones.within(next, next + clear).next();
+        let count = own.map_or(clear, |own| own - next);
         self.take_blocks(group, first, count)?;
         Ok(count)
     }

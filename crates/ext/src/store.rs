@@ -39,6 +39,8 @@ pub(crate) struct Store<D> {
     pub verify: bool,
     /// Device sectors in a block.
     ratio: u64,
+    /// Memory for one block, whatever it holds.
+    spare: Vec<u8>,
 }
 
 impl<D: BlockDevice> Store<D> {
@@ -76,6 +78,7 @@ impl<D: BlockDevice> Store<D> {
             work: Work::default(),
             verify: true,
             ratio,
+            spare: Vec::new(),
         })
     }
 
@@ -239,10 +242,22 @@ impl<D: BlockDevice> Store<D> {
     pub fn write_contents(&mut self, first: u32, data: &[u8]) -> Result<(), ExtError> {
         let now = self.now;
         self.changed_since.get_or_insert(now);
-        for (block, image) in padded(first, data, self.layout.size()) {
-            self.write_image(block, &image)?;
-        }
-        Ok(())
+        let mut last = core::mem::take(&mut self.spare);
+        let mut parts = padded(first, data, self.layout.size(), &mut last);
+        let written = parts.try_for_each(|(block, image)| self.write_image(block, image));
+        drop(parts);
+        self.spare = last;
+        written
+    }
+
+    /// Reads a part of a block of contents, from byte `at` of it on, and keeps nothing of it.
+    pub fn read_part(&mut self, block: u32, at: usize, part: &mut [u8]) -> Result<(), ExtError> {
+        let mut whole = core::mem::take(&mut self.spare);
+        whole.resize(self.layout.size(), 0);
+        let read = self.read_contents(block, &mut whole, false);
+        let read = read.map(|()| part.copy_from_slice(&whole[at..at + part.len()]));
+        self.spare = whole;
+        read
     }
 
     /// Changes part of a block of contents. What is not changed is what it holds, or zeros if it

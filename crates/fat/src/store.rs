@@ -187,8 +187,9 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         self.cache
             .forget_run(first, data.len().div_ceil(self.sector()) as u32);
         self.unflushed = true;
-        for (sector, image) in padded(first, data, self.sector()) {
-            self.device.write(self.lba(sector), &image)?;
+        let mut last = Vec::new();
+        for (sector, image) in padded(first, data, self.sector(), &mut last) {
+            self.device.write(self.lba(sector), image)?;
         }
         Ok(())
     }

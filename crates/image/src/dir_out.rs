@@ -20,7 +20,8 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 /// The permission bits that a new file may have before its owner is set.
 const PERMISSIONS: u16 = 0o777;
@@ -28,7 +29,7 @@ const PERMISSIONS: u16 = 0o777;
 /// A directory that is being filled.
 #[derive(Debug)]
 pub struct DirOut {
-    root: PathBuf,
+    root: Arc<Path>,
     /// From the root down to where the last entry went.
     open: Vec<(Entry, OwnedFd)>,
     privileged: bool,
@@ -252,7 +253,7 @@ fn describe(
 /// it.
 struct NewFile {
     file: File,
-    root: PathBuf,
+    root: Arc<Path>,
     privileged: bool,
 }
 
@@ -264,7 +265,7 @@ impl Fill for NewFile {
             end = at + data.len() as u64;
             self.file
                 .write_all_at(data, at)
-                .map_err(ImageError::file(&self.root))
+                .map_err(ImageError::file(&*self.root))
         })?;
         if end < entry.size() {
             ftruncate(&self.file, entry.size())
@@ -322,14 +323,14 @@ impl Sink for DirOut {
         let directory = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         if entry.path.is_empty() {
             let failed = |error: Errno| ImageError::File {
-                path: self.root.clone(),
+                path: self.root.to_path_buf(),
                 error: error.into(),
             };
             if entry.node != Node::Directory {
                 return Err(failed(Errno::NOTDIR));
             }
-            self.top = Some(openat(CWD, &self.root, directory, Mode::empty()).map_err(failed)?);
-            let root = openat(CWD, &self.root, directory, Mode::empty()).map_err(failed)?;
+            self.top = Some(openat(CWD, &*self.root, directory, Mode::empty()).map_err(failed)?);
+            let root = openat(CWD, &*self.root, directory, Mode::empty()).map_err(failed)?;
             self.open.push((entry.clone(), root));
             return Ok(());
         }

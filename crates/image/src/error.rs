@@ -168,8 +168,10 @@ impl From<ScratchError> for ImageError {
 impl ImageError {
     /// A failure of the operating system at a path.
     pub fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
-        let path = path.into();
-        move |error| Self::File { path, error }
+        move |error| Self::File {
+            path: path.into(),
+            error,
+        }
     }
 
     /// The same with what lay behind the refusal of a file system.

@@ -12,6 +12,8 @@ use crate::walk::Losses;
 pub const HOLE: u64 = 4096;
 /// Bytes that are read at once.
 pub const STEP: usize = 256 * 1024;
+/// Bytes of the shortest buffer.
+const LEAST: usize = 32 * 1024;
 
 /// A file's contents, to be read from the beginning.
 pub trait Bytes {
@@ -152,10 +154,10 @@ impl<R: ReadAt> Reading<R> {
     fn scan(&mut self, take: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
         let size = self.inner.size();
         let mut at = 0;
-        loop {
+        while at < size {
             let next = self.inner.next_data(at);
             if next >= size {
-                return Ok(());
+                break;
             }
             at = next / HOLE * HOLE;
             let part = part_of(&mut self.buffer, size - at);
@@ -166,14 +168,16 @@ impl<R: ReadAt> Reading<R> {
             }
             at += part.len() as u64;
         }
+        Ok(())
     }
 }
 
-/// So many bytes of a buffer, at most [`STEP`]; it only ever grows.
+/// So many bytes of a buffer, at most [`STEP`]. It only ever grows, and more than it must, because
+/// it serves other files, too.
 fn part_of(buffer: &mut Vec<u8>, len: u64) -> &mut [u8] {
     let len = STEP.min(usize::try_from(len).unwrap_or(STEP));
     if buffer.len() < len {
-        buffer.resize(len, 0);
+        *buffer = vec![0; len.next_power_of_two().max(LEAST)];
     }
     &mut buffer[..len]
 }

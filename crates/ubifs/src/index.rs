@@ -71,6 +71,8 @@ pub(crate) struct Index {
     pub used: BTreeMap<u32, Use>,
     /// The index nodes, and which of them changes have touched.
     pub tree: Tree,
+    /// The load collects leaves here in the order of their keys: one step makes a map of them.
+    leaves_read: Vec<(Slot, Branch)>,
     /// Nodes above the leaf that is read next.
     above: Vec<(u32, Branch)>,
     /// Leaves that went out of the index.
@@ -114,6 +116,9 @@ impl Index {
                 index.holes.push(Hole { from, to, error });
             }
         }
+        index.map = core::mem::take(&mut index.leaves_read)
+            .into_iter()
+            .collect();
         index
     }
 
@@ -199,7 +204,7 @@ impl Index {
         for (key, at) in children {
             self.used.entry(at.lnum).or_default().add_leaf(*at);
             let slot = self.behind_all(*key);
-            self.map.insert(slot, *at);
+            self.leaves_read.push((slot, *at));
         }
     }
 
@@ -232,10 +237,17 @@ impl Index {
         self.map.values().copied()
     }
 
-    /// The slot behind those with the same key.
+    /// The slot behind the collected leaves with the same key.
     fn behind_all(&self, key: Key) -> Slot {
-        let last = self.nodes_of(key).next_back();
-        let ordinal = last.map_or(0, |(slot, _)| slot.ordinal.saturating_add(1));
+        let behind = match self.leaves_read.last() {
+            Some((last, _)) if last.key > key => self
+                .leaves_read
+                .partition_point(|(slot, _)| slot.key <= key),
+            _ => self.leaves_read.len(),
+        };
+        let last = self.leaves_read[..behind].last().map(|(slot, _)| slot);
+        let same = last.filter(|slot| slot.key == key);
+        let ordinal = same.map_or(0, |slot| slot.ordinal.saturating_add(1));
         Slot { key, ordinal }
     }
 
