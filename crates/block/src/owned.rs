@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn the_last_block_is_padded() {
         let parts = |data| {
-            let mut last = vec![9; 5];
+            let mut last = alloc::vec![9; 5];
             let parts = padded(7, data, 2, &mut last);
             let parts: Vec<_> = parts.map(|(block, part)| (block, part.to_vec())).collect();
             parts
