@@ -228,7 +228,7 @@ impl Bytes for Nothing {
     }
 }
 
-/// The contents of a file that one step reads, in memory: all that is no hole.
+/// The contents of a file of up to [`STEP`] bytes in memory: all that is no hole.
 #[derive(Debug)]
 pub(crate) struct Held {
     /// Place and length, in order.

@@ -9,7 +9,7 @@ use crate::error::{ImageError, Result, Shown, has_cause};
 use crate::sink::{Bytes, Fill, HOLE, Held, Nothing, ReadAt, Reading, STEP, Sink};
 use crate::tree::{Entry, Node, Xattrs, order};
 use crate::words::placed;
-use crate::workers::{self, Helpers, Queue, SHORT};
+use crate::workers::{self, Helpers, Queue};
 use nandlab_vfs::{Attr, Errno, FileSystem, FileType, Ino, check_name, path, tree};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -225,7 +225,8 @@ impl<'a> Walk<'a> {
             };
             match (&mut self.queue, begun) {
                 (Some(queue), Some(fill)) => {
-                    let here = size <= SHORT && self.helpers.is_some_and(|helpers| !helpers.unpack);
+                    let here =
+                        size <= STEP as u64 && self.helpers.is_some_and(|helpers| !helpers.unpack);
                     let held = match here {
                         true => {
                             let kept = (&mut self.losses, queue.buffer());
@@ -371,7 +372,7 @@ pub(crate) struct How {
     pub limit: u64,
 }
 
-/// Reads a file of up to [`SHORT`] bytes into a buffer, whatever that held before.
+/// Reads a file of up to [`STEP`] bytes into a buffer, whatever that held before.
 fn hold(
     fs: &mut dyn FileSystem,
     attr: &Attr,

@@ -20,10 +20,8 @@ use std::thread;
 const BATCH: (usize, u64) = (16, 512 * 1024);
 /// The most batches in the queue.
 const WAITING: usize = 4;
-/// Bytes of the longest file that is short. A walk reads short files itself: to find one of them
-/// again costs a thread as much as to read it. Longer files hold half of the bytes of a tree for
-/// small devices, so that nobody waits.
-pub(crate) const SHORT: u64 = 64 * 1024;
+/// The longest buffer that waits for another file.
+const KEPT: usize = 64 * 1024;
 
 /// Buffers of files that are done.
 type Spare = Arc<Mutex<Vec<Vec<u8>>>>;
@@ -214,7 +212,10 @@ impl Worker<'_> {
     fn one(&mut self, job: Job) -> Result<()> {
         if let Some(mut held) = job.held {
             self.losses.merge(job.fill.fill(&job.entry, &mut held)?);
-            locked(&self.spare).push(held.into_buffer());
+            let buffer = held.into_buffer();
+            if buffer.len() <= KEPT {
+                locked(&self.spare).push(buffer);
+            }
             return Ok(());
         }
         let volume = match &mut self.volume {
