@@ -63,8 +63,7 @@ fn row(bytes: u64, contents: u64, journal: u64) {
         let fs = Ubifs::mount(lebs).expect("a volume of UBIFS");
         wall = wall.min(start.elapsed());
         let change = region.change();
-        heap = change.bytes_allocated as i64 + change.bytes_reallocated as i64
-            - change.bytes_deallocated as i64;
+        heap = change.bytes_allocated as i64 - change.bytes_deallocated as i64;
         nodes = fs.journal().nodes;
         virtual_ns = fs.into_lebs().into_ubi().medium().clock().now() - before;
     }

@@ -98,8 +98,7 @@ fn row(bytes: &mut Vec<u8>, summary: bool) {
         let mut fs = Jffs2::mount(medium, READ_ONLY).expect("a good image");
         best = best.min(start.elapsed());
         let change = region.change();
-        heap = change.bytes_allocated as i64 + change.bytes_reallocated as i64
-            - change.bytes_deallocated as i64;
+        heap = change.bytes_allocated as i64 - change.bytes_deallocated as i64;
         nodes = fs.check().expect("a good image").nodes;
         image = fs.into_mtd().into_backing();
     }
