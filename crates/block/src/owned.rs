@@ -281,9 +281,8 @@ pub fn runs(blocks: &[u32], most: usize) -> impl Iterator<Item = &[u32]> {
     })
 }
 
-/// Splits `data`, which starts at the block `first`, into whole blocks of `size` bytes and what is
-/// left, which `last` holds then, padded to a block with zeros. Each part comes with its first
-/// block.
+/// Splits `data`, which starts at the block `first`, into whole blocks of `size` bytes and the
+/// rest. `last` takes the rest and zeros up to a whole block. Each part comes with its first block.
 pub fn padded<'a>(
     first: u32,
     data: &'a [u8],

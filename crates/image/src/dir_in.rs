@@ -259,24 +259,17 @@ fn holes(at: &Path, size: u64) -> io::Result<Data> {
 
 /// The attributes that can be read, by name.
 fn xattrs(at: &Path) -> io::Result<Xattrs> {
-    // Most have none.
-    let mut few = [0; 64];
-    let mut many = Vec::new();
-    let names = loop {
-        let names = match many.is_empty() {
-            true => &mut few[..],
-            false => &mut many[..],
-        };
-        let room = names.len();
-        match llistxattr(at, &mut *names) {
-            Ok(len) => break &names[..len],
-            Err(Errno::RANGE) if room < 1 << 20 => many.resize(room * 16, 0),
-            Err(Errno::NOTSUP) => break &[],
+    let mut names = vec![0; 1024];
+    let len = loop {
+        match llistxattr(at, &mut names[..]) {
+            Ok(len) => break len,
+            Err(Errno::RANGE) if names.len() < 1 << 20 => names.resize(names.len() * 8, 0),
+            Err(Errno::NOTSUP) => break 0,
             Err(error) => return Err(error.into()),
         }
     };
     let mut xattrs = Xattrs::new();
-    for name in names
+    for name in names[..len]
         .split(|byte| *byte == 0)
         .filter(|name| !name.is_empty())
     {

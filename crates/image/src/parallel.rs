@@ -106,7 +106,7 @@ where
             held.taken += 1;
             let is_half = held.begun - held.taken == window / 2;
             drop(held);
-            // A thread that waits has many jobs before it then: to wake it for each costs more.
+            // Waking a thread for each job costs more than letting it wait for many.
             if is_half {
                 may_begin.notify_all();
             }

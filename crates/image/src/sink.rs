@@ -172,8 +172,8 @@ impl<R: ReadAt> Reading<R> {
     }
 }
 
-/// So many bytes of a buffer, at most [`STEP`]. It only ever grows, and more than it must, because
-/// it serves other files, too.
+/// So many bytes of a buffer, at most [`STEP`]. It only ever grows, to a power of two, because
+/// other files use it again.
 fn part_of(buffer: &mut Vec<u8>, len: u64) -> &mut [u8] {
     let len = STEP.min(usize::try_from(len).unwrap_or(STEP));
     if buffer.len() < len {

@@ -237,15 +237,10 @@ impl Index {
         self.map.values().copied()
     }
 
-    /// The slot behind the collected leaves with the same key.
+    /// The slot behind the collected leaves with the same key. No leaf has a greater key: the
+    /// bounds of each node keep the order.
     fn behind_all(&self, key: Key) -> Slot {
-        let behind = match self.leaves_read.last() {
-            Some((last, _)) if last.key > key => self
-                .leaves_read
-                .partition_point(|(slot, _)| slot.key <= key),
-            _ => self.leaves_read.len(),
-        };
-        let last = self.leaves_read[..behind].last().map(|(slot, _)| slot);
+        let last = self.leaves_read.last().map(|(slot, _)| slot);
         let same = last.filter(|slot| slot.key == key);
         let ordinal = same.map_or(0, |slot| slot.ordinal.saturating_add(1));
         Slot { key, ordinal }
