@@ -106,7 +106,7 @@ impl Code {
 }
 
 /// What lies on the chip.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Medium {
     Jffs2,
     /// UBI with a static volume of known bytes and a dynamic one with ext3.
@@ -114,7 +114,7 @@ pub enum Medium {
 }
 
 /// What happened to the medium before it was dumped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Age {
     /// Made, filled and unmounted.
     Fresh,
