@@ -14,7 +14,7 @@ use nandlab_vfs::{FileSystem, Ino, Rename, SetAttr};
 
 /// Random calls on each volume.
 fn calls() -> u64 {
-    whole_or(20_000, 2_500)
+    whole_or(20_000, 5_000)
 }
 
 /// Names of volumes, and what mke2fs gets for them.

@@ -16,7 +16,7 @@ pub(super) const EXT4: &str = "mp ext4 || exit 1\n";
 
 /// Random calls on each volume.
 fn calls() -> u64 {
-    whole_or(10_000, 2_000)
+    whole_or(10_000, 4_000)
 }
 
 /// How a volume is left.
