@@ -4,6 +4,9 @@ use crate::{Manifest, OracleError};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// The guest prints this line when its script has ended.
+const END: &str = "The script has ended.";
+
 /// What a boot gave.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -37,10 +40,15 @@ impl Report {
             0 => Ok(self),
             exit => Err(OracleError::Script {
                 exit,
-                console: tail(&self.console),
+                console: tail(of_script(&self.console)),
             }),
         }
     }
+}
+
+/// The console up to the end of the script.
+fn of_script(console: &str) -> &str {
+    console.rfind(END).map_or(console, |end| &console[..end])
 }
 
 /// The last lines of a console; from the kernel's panic on where there was one, since the trace
@@ -59,6 +67,14 @@ pub(crate) fn tail(console: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_kernel_says_behind_the_script_does_not_hide_the_reason() {
+        let later = "later\n".repeat(100);
+        let console = format!("earlier\nthe reason\n{END}\n{later}");
+        assert_eq!(tail(of_script(&console)), "earlier\nthe reason");
+        assert_eq!(of_script(&later), later);
+    }
 
     #[test]
     fn a_failed_script_is_an_error_that_shows_the_end_of_the_console() {

@@ -77,10 +77,12 @@ fn what_a_script_says_sends_and_lists_comes_back_with_its_exit_status() {
     assert_eq!(kind("./link"), ("link \"no where\"".into(), 2));
     assert_eq!(kind("./null"), ("char 1:3".into(), 1));
     assert_eq!(kind("./pipe"), ("fifo".into(), 1));
-    assert!(matches!(
-        report.success(),
-        Err(OracleError::Script { exit: 3, .. })
-    ));
+    match report.success() {
+        Err(OracleError::Script { exit: 3, console }) => {
+            assert!(console.ends_with("on the console"), "{console}");
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
