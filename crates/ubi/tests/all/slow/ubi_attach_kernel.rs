@@ -1,5 +1,5 @@
 //! How long the real kernel's UBI takes to attach by a scan, beside ours, on simulated chips of
-//! two or three sizes with equal times for a page.
+//! several sizes with equal times for a page.
 //!
 //! nandsim waits as long as a chip would, in QEMU's deterministic virtual time; the kernel's log
 //! has the times at which the scan begins and ends. Two boots, in which an instruction takes 2 and
@@ -64,8 +64,8 @@ fn boot(shift: u8) -> Report {
                 );
                 guest.program(path)
             });
-    let sizes: Vec<String> = sizes().iter().map(u32::to_string).collect();
-    let script = SCRIPT.replace("SIZES", &sizes.join(" "));
+    let words: Vec<String> = sizes().iter().map(u32::to_string).collect();
+    let script = SCRIPT.replace("SIZES", &words.join(" "));
     let script = script.replace("READS", &READS.to_string());
     let report = guest
         .memory(512)

@@ -54,7 +54,7 @@ fn the_kernel_has_no_bch_on_small_pages() {
     assert!(!guests::refuses_bch(cell(LARGE)));
 }
 
-/// All cells of a code, or every fifth one: each medium of each age is tried with some code.
+/// All cells of a code, or every fifth. Some code then has each medium of each age.
 fn cells(code: Code) -> Vec<Cell> {
     let all = Cell::all(code);
     if is_whole() {
