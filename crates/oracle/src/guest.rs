@@ -1,8 +1,10 @@
 //! What one boot is made of.
 
 use crate::kernel::Kernel;
-use crate::{OracleError, Report, Running, initrd, machine, tools};
+use crate::machine::{self, Files, Start};
+use crate::{OracleError, Report, Running, initrd, saved, tools};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 /// A disk of the guest.
@@ -67,8 +69,9 @@ impl Guest {
     }
 
     /// Memory of the guest in MiB (1024 unless set otherwise), of which its files take their part.
+    /// The guest gets the next multiple of 512: one saved guest serves all of one size.
     pub fn memory(mut self, mib: u32) -> Self {
-        self.memory_mib = mib;
+        self.memory_mib = mib.next_multiple_of(512);
         self
     }
 
@@ -79,7 +82,7 @@ impl Guest {
         self
     }
 
-    /// Runs in virtual time of 2^`shift` ns an instruction (3 is about a board of 125 MIPS) on one
+    /// Boots, and runs in virtual time of 2^`shift` ns an instruction (3 is about a board of 125 MIPS) on one
     /// processor. The clock starts at 2020-01-01, and random numbers are always the same. With the
     /// same kernel and QEMU, what does not touch a disk then takes the same time to the nanosecond,
     /// however busy the host. Waiting takes no wall time.
@@ -108,17 +111,23 @@ impl Guest {
             path: std::env::temp_dir(),
             source,
         })?;
-        let files = machine::Files::inside(scratch.path());
-        initrd::write(&files.initrd, &self.kernel.base, &self)?;
-        let command = machine::command(self.image(), &files, &self)?;
+        let files = Files::inside(scratch.path());
+        let command = match self.icount_shift {
+            Some(_) => self.boot(&files)?,
+            None => self.go_on(&files)?,
+        };
         Running::start(command, scratch, files, self.timeout)
     }
 
-    fn image(&self) -> &Path {
-        match self.icount_shift {
-            Some(_) => &self.kernel.packed,
-            None => &self.kernel.image,
-        }
+    fn boot(&self, files: &Files) -> Result<Command, OracleError> {
+        initrd::write(&files.archive, &self.kernel.base, self)?;
+        machine::command(Start::Boot(&self.kernel.packed), files, self)
+    }
+
+    fn go_on(&self, files: &Files) -> Result<Command, OracleError> {
+        let state = saved::state(&self.kernel, self.memory_mib)?;
+        initrd::write_files(&files.archive, self)?;
+        machine::command(Start::From(&state), files, self)
     }
 
     /// QEMU's own message for a file that is not there is no better than ours.

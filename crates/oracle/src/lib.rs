@@ -8,9 +8,10 @@
 //! started it.
 //!
 //! *Works on* any x86-64 Debian, with or without root and hardware virtualisation: QEMU translates
-//! instructions itself, a boot takes a few seconds. The kernel package is downloaded once, with
-//! `apt-get`, and what a boot needs of it is kept in a cache directory (`$NANDLAB_CACHE/oracle`,
-//! otherwise `nandlab/oracle` in `$XDG_CACHE_HOME` or `~/.cache`); delete it to get a newer kernel.
+//! instructions itself. The kernel package is downloaded once, with `apt-get`. A guest boots once
+//! for each size of memory and is saved; each guest of that size goes on from there, within a
+//! second or two. A cache directory keeps both (`$NANDLAB_CACHE/oracle`, otherwise `nandlab/oracle`
+//! in `$XDG_CACHE_HOME` or `~/.cache`; about 100 MB a size); delete it to get a newer kernel.
 //!
 //! *Knows nothing of* the rest of the project: what is in the image is the test's business.
 //!
@@ -59,6 +60,7 @@ pub mod manifest;
 mod module;
 mod report;
 mod running;
+mod saved;
 pub mod source;
 mod tools;
 mod wire;

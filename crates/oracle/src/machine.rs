@@ -10,29 +10,50 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The files of one boot.
+/// The program that runs a guest.
+pub const QEMU: &str = "qemu-system-x86_64";
+
+/// The files of one guest.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// The initial file system.
-    pub initrd: PathBuf,
+    /// The initial file system, or the disk with the guest's files.
+    pub archive: PathBuf,
     /// What comes out of the guest's console.
     pub console: PathBuf,
     /// What QEMU complains of.
     pub complaints: PathBuf,
+    /// The socket of QEMU's monitor.
+    pub monitor: PathBuf,
 }
 
 impl Files {
     /// Files of these names in a directory.
     pub fn inside(directory: &Path) -> Self {
-        let [initrd, console, complaints] =
-            ["initrd", "console", "complaints"].map(|name| directory.join(name));
+        let [archive, console, complaints, monitor] =
+            ["archive", "console", "complaints", "monitor"].map(|name| directory.join(name));
         Self {
-            initrd,
+            archive,
             console,
             complaints,
+            monitor,
         }
     }
 }
+
+/// How a guest begins.
+#[derive(Clone, Copy, Debug)]
+pub enum Start<'a> {
+    /// It boots this kernel, with its files.
+    Boot(&'a Path),
+    /// It boots this kernel, and waits to be saved. QEMU's monitor is open.
+    ToBeSaved(&'a Path),
+    /// It goes on from this state of a guest that waited.
+    From(&'a Path),
+}
+
+/// The variable in which QEMU finds the path of a saved state. A shell reads it, which a path with
+/// any character survives.
+pub const STATE: &str = "NANDLAB_STATE";
 
 /// Kernel parameters: a panic ends the guest, addresses are the same in each boot, no time goes
 /// into defences against other guests.
@@ -45,20 +66,28 @@ const HOST_CLOCK_PARAMETERS: &str = "no_timer_check cryptomgr.notests";
 
 /// The command that runs the guest. `setpriv` sees to it that QEMU dies with the thread that starts
 /// it.
-pub fn command(kernel: &Path, files: &Files, guest: &Guest) -> Result<Command, OracleError> {
+pub fn command(start: Start<'_>, files: &Files, guest: &Guest) -> Result<Command, OracleError> {
     let mut command = Command::new(tools::locate("setpriv")?);
     command
         .args(["--pdeathsig", "KILL"])
-        .arg(tools::locate("qemu-system-x86_64")?);
+        .arg(tools::locate(QEMU)?);
     command.args([
         "-nodefaults",
         "-no-user-config",
         "-display",
         "none",
-        "-monitor",
-        "none",
         "-no-reboot",
     ]);
+    match start {
+        Start::ToBeSaved(_) => command
+            .arg("-chardev")
+            .arg(option(
+                "socket,id=monitor,server=on,wait=off,path=",
+                &files.monitor,
+            ))
+            .args(["-monitor", "chardev:monitor"]),
+        Start::Boot(_) | Start::From(_) => command.args(["-monitor", "none"]),
+    };
     command.arg("-m").arg(guest.memory_mib.to_string());
     match guest.icount_shift {
         Some(shift) => command
@@ -77,16 +106,6 @@ pub fn command(kernel: &Path, files: &Files, guest: &Guest) -> Result<Command, O
         None => command.args(["-accel", "tcg,thread=multi", "-smp", "2"]),
     };
     command
-        .arg("-kernel")
-        .arg(kernel)
-        .arg("-initrd")
-        .arg(&files.initrd)
-        .arg("-append")
-        .arg(match guest.icount_shift {
-            Some(_) => KERNEL_PARAMETERS.into(),
-            None => format!("{KERNEL_PARAMETERS} {HOST_CLOCK_PARAMETERS}"),
-        });
-    command
         .arg("-chardev")
         .arg(option("file,id=console,path=", &files.console))
         .args(["-serial", "chardev:console"]);
@@ -104,7 +123,39 @@ pub fn command(kernel: &Path, files: &Files, guest: &Guest) -> Result<Command, O
     for disk in &guest.disks {
         command.arg("-drive").arg(drive(disk));
     }
+    match start {
+        Start::Boot(kernel) | Start::ToBeSaved(kernel) => boot(&mut command, kernel, files, guest),
+        Start::From(state) => go_on(&mut command, state, files),
+    }
     Ok(command)
+}
+
+fn boot(command: &mut Command, kernel: &Path, files: &Files, guest: &Guest) {
+    command
+        .arg("-kernel")
+        .arg(kernel)
+        .arg("-initrd")
+        .arg(&files.archive)
+        .arg("-append")
+        .arg(match guest.icount_shift {
+            Some(_) => KERNEL_PARAMETERS.into(),
+            None => format!("{KERNEL_PARAMETERS} {HOST_CLOCK_PARAMETERS}"),
+        });
+}
+
+/// The disk with the guest's files is in the last slot of the bus, so that it gets the last name.
+fn go_on(command: &mut Command, state: &Path, files: &Files) {
+    let archive = "if=none,id=files,driver=raw,read-only=on,file.driver=file,file.filename=";
+    command
+        .arg("-drive")
+        .arg(option(archive, &files.archive))
+        .args([
+            "-device",
+            "virtio-blk-pci,drive=files,serial=files,addr=1f",
+            "-incoming",
+        ])
+        .arg(format!("exec:cat \"${STATE}\""))
+        .env(STATE, state);
 }
 
 fn drive(disk: &Disk) -> OsString {

@@ -86,6 +86,46 @@ fn what_a_script_says_sends_and_lists_comes_back_with_its_exit_status() {
 }
 
 #[test]
+fn guests_that_go_on_from_one_boot_have_their_own_files_disks_and_time() {
+    let scratch = tempfile::tempdir().unwrap();
+    let disk = |name: &str| {
+        let path = scratch.path().join(name);
+        fs::write(&path, name.repeat(1 << 16)).unwrap();
+        Disk::File(path)
+    };
+    let script = r#"
+        say time "$(date +%s)"
+        say disks /sys/block/vd*
+        say bytes "$(head -c 1 /dev/vda)$(head -c 1 /dev/vdb)"
+        say file "$(cat /own/file)"
+        mkdir /left
+        say free "$(ls /left)"; echo x > /left/x
+    "#;
+    let go = |file: &str, disks: [&str; 2]| {
+        let guest = disks.map(disk).into_iter().fold(guest(), Guest::disk);
+        let guest = guest.file("/own/file", file).script(script);
+        guest
+            .run()
+            .and_then(nandlab_oracle::Report::success)
+            .unwrap()
+    };
+    let now = || {
+        let since = std::time::SystemTime::UNIX_EPOCH.elapsed();
+        since.unwrap().as_secs()
+    };
+    for (file, disks) in [("one", ["a", "b"]), ("two", ["c", "d"])] {
+        let earliest = now() - 2;
+        let report = go(file, disks);
+        let time = report.value("time").unwrap().parse().unwrap();
+        assert!((earliest..=now() + 2).contains(&time), "{time}");
+        assert_eq!(report.value("disks"), Some("/sys/block/vda /sys/block/vdb"));
+        assert_eq!(report.value("bytes"), Some(disks.concat().as_str()));
+        assert_eq!(report.value("file"), Some(file));
+        assert_eq!(report.value("free"), Some(""));
+    }
+}
+
+#[test]
 fn a_guest_that_takes_too_long_is_killed_and_reported() {
     let started = Instant::now();
     let error = guest()
