@@ -313,7 +313,7 @@ fn assert_tally_is_whole(disk: &Flash, name: &str) {
 const STEPS: usize = 48;
 /// Cuts of each file system's life.
 fn cuts_each() -> usize {
-    whole_or(8, 4)
+    whole_or(8, 2)
 }
 
 /// The life of one disk that is cut.

@@ -389,6 +389,7 @@ fn jffs2_wb_shows_table_and_figure_and_judges_the_claims() {
 }
 
 #[test]
+#[ignore = "takes minutes: `cargo xtask test whole` runs it"]
 fn ubil_shows_figure_and_table_and_judges_the_claims() {
     let lab = Lab::new();
     let (json, _) = lab.exits(

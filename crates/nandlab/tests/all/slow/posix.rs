@@ -11,6 +11,7 @@ mod mount;
 
 use judges::{Verdict, Verdicts, fsx, pjdfstest};
 use mount::{Mount, STACKS};
+use nandlab_testkit::share::whole_or;
 use std::collections::BTreeSet;
 
 const PASSES: &str = include_str!("posix/passes.txt");
@@ -96,7 +97,8 @@ fn assert_as_listed(stack: &str, verdicts: &Verdicts) {
 
 #[test]
 fn calls_answer_as_posix_has_them_but_for_what_a_format_cannot_hold() {
-    for stack in STACKS {
+    // A sample takes each file system once, and ext4 for ext3.
+    for stack in STACKS.into_iter().skip(whole_or(0, 2)) {
         let mount = Mount::new(stack);
         assert_as_listed(stack.name, &pjdfstest(mount.dir(), stack.nap));
         mount.end();
