@@ -69,9 +69,9 @@ impl Guest {
     }
 
     /// Memory of the guest in MiB (1024 unless set otherwise), of which its files take their part.
-    /// The guest gets the next multiple of 512: one saved guest serves all of one size.
+    /// Without virtual time the guest gets the next multiple of 512, so that few sizes are saved.
     pub fn memory(mut self, mib: u32) -> Self {
-        self.memory_mib = mib.next_multiple_of(512);
+        self.memory_mib = mib;
         self
     }
 
@@ -82,10 +82,11 @@ impl Guest {
         self
     }
 
-    /// Boots, and runs in virtual time of 2^`shift` ns an instruction (3 is about a board of 125 MIPS) on one
-    /// processor. The clock starts at 2020-01-01, and random numbers are always the same. With the
-    /// same kernel and QEMU, what does not touch a disk then takes the same time to the nanosecond,
-    /// however busy the host. Waiting takes no wall time.
+    /// Boots, and runs in virtual time on one processor. An instruction takes 2^`shift` ns: with 3,
+    /// the guest is about as fast as a board of 125 MIPS. The clock starts at 2020-01-01, and
+    /// random numbers are always the same. With the same kernel and QEMU, what does not touch a
+    /// disk then takes the same time to the nanosecond, however busy the host. Waiting takes no
+    /// wall time.
     pub fn icount(mut self, shift: u8) -> Self {
         self.icount_shift = Some(shift);
         self
@@ -104,7 +105,7 @@ impl Guest {
     }
 
     /// Boots and returns at once, for a test that has something to do meanwhile.
-    pub fn spawn(self) -> Result<Running, OracleError> {
+    pub fn spawn(mut self) -> Result<Running, OracleError> {
         self.check()?;
         let scratch = tempfile::Builder::new().prefix("nandlab-guest-").tempdir();
         let scratch = scratch.map_err(|source| OracleError::Io {
@@ -114,7 +115,10 @@ impl Guest {
         let files = Files::inside(scratch.path());
         let command = match self.icount_shift {
             Some(_) => self.boot(&files)?,
-            None => self.go_on(&files)?,
+            None => {
+                self.memory_mib = self.memory_mib.next_multiple_of(512);
+                self.go_on(&files)?
+            }
         };
         Running::start(command, scratch, files, self.timeout)
     }

@@ -20,6 +20,7 @@ pub const WAITING_INIT: &str = concat!(
     include_str!("guest/fetch"),
     include_str!("guest/end")
 );
+/// Functions that a guest script can call.
 pub const HELPERS: &str = include_str!("guest/helpers");
 
 /// Directories that the guest expects.

@@ -29,7 +29,7 @@ pub fn state(kernel: &Kernel, memory_mib: u32) -> Result<PathBuf, OracleError> {
     })
 }
 
-/// All that a state depends on.
+/// All that a state depends on. Its first number stands for the machine that `machine` describes.
 fn recipe(kernel: &Kernel, memory_mib: u32) -> Result<String, OracleError> {
     let machine = version(&tools::locate(machine::QEMU)?)?;
     let busybox = version(&tools::locate("busybox")?)?;

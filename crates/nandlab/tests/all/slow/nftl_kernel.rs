@@ -27,7 +27,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 /// nand/ecc.c:163: bytes 0 to 3, and from 6 on) over what was given. All data are on the flash and
 /// no error is reported, but no sector is found again.
 #[test]
-#[ignore = "about the kernel, not about ours: `cargo xtask test whole` runs it"]
+#[ignore = "tests the kernel, not our layer: `cargo xtask test whole` runs it"]
 fn nandsim_cannot_carry_nftl_since_its_ecc_lies_where_nftl_keeps_its_status() {
     let oracle = guest::oracle();
     let script = r#"

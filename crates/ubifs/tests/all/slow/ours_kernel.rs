@@ -327,7 +327,7 @@ fn appended<F: FileSystem>(fs: &mut F, name: &str, bytes: &[u8]) -> Result<usize
 }
 
 #[test]
-#[ignore = "takes a minute, and 2-KiB pages run always: `cargo xtask test whole` runs it"]
+#[ignore = "takes a minute; pages of 2 KiB are always tried: `cargo xtask test whole` runs it"]
 fn volumes_on_pages_of_512_bytes_are_the_kernels() {
     let chip = Chip {
         page: 512,
@@ -350,7 +350,7 @@ fn volumes_on_pages_of_2_kib_are_the_kernels() {
 }
 
 #[test]
-#[ignore = "takes a minute, and 2-KiB pages run always: `cargo xtask test whole` runs it"]
+#[ignore = "takes a minute; pages of 2 KiB are always tried: `cargo xtask test whole` runs it"]
 fn volumes_on_pages_of_4_kib_are_the_kernels() {
     let chip = Chip {
         page: 4096,

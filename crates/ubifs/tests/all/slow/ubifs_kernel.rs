@@ -25,7 +25,7 @@ const STATES: [&str; 3] = ["clean", "cut", "after"];
 const UNIT: usize = 64 << 10;
 
 #[test]
-#[ignore = "takes a minute, and 2-KiB pages run always: `cargo xtask test whole` runs it"]
+#[ignore = "takes a minute; pages of 2 KiB are always tried: `cargo xtask test whole` runs it"]
 fn trees_on_pages_of_512_bytes_are_the_kernels() {
     judge(Chip {
         page: 512,
@@ -46,7 +46,7 @@ fn trees_on_pages_of_2_kib_are_the_kernels() {
 }
 
 #[test]
-#[ignore = "takes a minute, and 2-KiB pages run always: `cargo xtask test whole` runs it"]
+#[ignore = "takes a minute; pages of 2 KiB are always tried: `cargo xtask test whole` runs it"]
 fn trees_on_pages_of_4_kib_are_the_kernels() {
     judge(Chip {
         page: 4096,

@@ -38,7 +38,7 @@ fn bch_4_dumps_are_read_corrected_and_written_as_the_kernel_does() {
 }
 
 #[test]
-#[ignore = "takes half a minute, and BCH of 4 bits runs always: `cargo xtask test whole` runs it"]
+#[ignore = "takes half a minute; BCH of 4 bits is always tried: `cargo xtask test whole` runs it"]
 fn bch_8_dumps_are_read_corrected_and_written_as_the_kernel_does() {
     judge(Code::Bch(8));
 }

@@ -44,7 +44,7 @@ struct Table {
 }
 
 #[test]
-#[ignore = "much of it is about the tools of others: `cargo xtask test whole` runs it"]
+#[ignore = "runs the tools of others for most of a minute: `cargo xtask test whole` runs it"]
 fn our_tools_lose_nothing_that_a_format_can_hold_and_the_document_says_what_others_lose() {
     let target = std::env::var_os("NANDLAB_TOOLS").map(PathBuf::from);
     let mut table = Table::new(target.is_some());
