@@ -26,13 +26,26 @@ use std::sync::Arc;
 /// The permission bits that a new file may have before its owner is set.
 const PERMISSIONS: u16 = 0o777;
 
+/// A directory that is open, and gets its attributes from whoever has it last.
+#[derive(Debug)]
+struct Dir {
+    entry: Entry,
+    fd: OwnedFd,
+}
+
+/// Where everything goes, and what is allowed there.
+#[derive(Clone, Debug)]
+struct Target {
+    root: Arc<Path>,
+    privileged: bool,
+}
+
 /// A directory that is being filled.
 #[derive(Debug)]
 pub struct DirOut {
-    root: Arc<Path>,
+    target: Target,
     /// From the root down to where the last entry went.
-    open: Vec<(Entry, OwnedFd)>,
-    privileged: bool,
+    open: Vec<Arc<Dir>>,
     top: Option<OwnedFd>,
     /// What the operating system would not have.
     pub losses: Losses,
@@ -64,9 +77,11 @@ impl DirOut {
             }
         }
         Ok(Self {
-            root: root.into(),
+            target: Target {
+                root: root.into(),
+                privileged: geteuid().is_root(),
+            },
             open: Vec::new(),
-            privileged: geteuid().is_root(),
             top: None,
             losses: Losses::default(),
             owners_left: 0,
@@ -80,7 +95,7 @@ impl DirOut {
         while self
             .open
             .last()
-            .is_some_and(|(open, _)| open.path != entry.path[..dir])
+            .is_some_and(|open| open.entry.path != entry.path[..dir])
         {
             self.close()?;
         }
@@ -96,45 +111,32 @@ impl DirOut {
     }
 
     fn close(&mut self) -> Result<()> {
-        let Some((entry, fd)) = self.open.pop() else {
+        let Some(dir) = self.open.pop() else {
             return Ok(());
         };
-        self.describe(&entry, fd.as_fd())
+        self.owners_left += u64::from(!self.target.privileged);
+        self.target.leave(dir, &mut self.losses)
     }
 
-    /// Owner, permissions, attributes and time of something open.
-    fn describe(&mut self, entry: &Entry, fd: BorrowedFd<'_>) -> Result<()> {
-        self.owners_left += u64::from(!self.privileged);
-        describe(&self.root, entry, fd, self.privileged, &mut self.losses)
-    }
-
+    /// A file in the last directory, which is made later.
     fn new_file(&mut self, entry: &Entry) -> Result<NewFile> {
-        let Some((_, dir)) = self.open.last() else {
+        let Some(dir) = self.open.last() else {
             return Err(self.failed(entry, Errno::NOENT));
         };
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // Only who may write to a file may give it attributes.
-        let mode = match entry.xattrs.is_empty() {
-            true => Mode::from_raw_mode((entry.mode & PERMISSIONS).into()),
-            false => Mode::RUSR | Mode::WUSR,
-        };
-        let file =
-            openat(dir, entry.name(), flags, mode).map_err(|error| self.failed(entry, error))?;
-        self.owners_left += u64::from(!self.privileged);
+        self.owners_left += u64::from(!self.target.privileged);
         Ok(NewFile {
-            file: file.into(),
-            root: self.root.clone(),
-            privileged: self.privileged,
+            file: None,
+            dir: dir.clone(),
+            target: self.target.clone(),
         })
     }
 
     fn failed(&self, entry: &Entry, error: Errno) -> ImageError {
-        failed(&self.root, entry, error)
+        self.target.failed(entry, error)
     }
 
     fn put_node(&mut self, entry: &Entry) -> Result<()> {
-        let Some((_, dir)) = self.open.last() else {
+        let Some(Dir { fd: dir, .. }) = self.open.last().map(|open| &**open) else {
             return Ok(());
         };
         let name = entry.name();
@@ -171,7 +173,7 @@ impl DirOut {
             Node::Directory | Node::File { .. } => Ok(()),
         };
         match made {
-            Err(Errno::PERM) if !self.privileged => {
+            Err(Errno::PERM) if !self.target.privileged => {
                 self.losses.add(
                     &entry.path,
                     "device: only root may make one; an archive or a manifest keeps it",
@@ -181,7 +183,7 @@ impl DirOut {
             made => made.map_err(|error| self.failed(entry, error))?,
         }
         let nofollow = AtFlags::SYMLINK_NOFOLLOW;
-        if self.privileged {
+        if self.target.privileged {
             chownat(
                 dir,
                 name,
@@ -211,73 +213,90 @@ impl DirOut {
     }
 }
 
-fn failed(root: &Path, entry: &Entry, error: Errno) -> ImageError {
-    use std::os::unix::ffi::OsStrExt as _;
-    ImageError::File {
-        path: root.join(std::ffi::OsStr::from_bytes(&entry.path)),
-        error: error.into(),
-    }
-}
-
-/// Owner, permissions, attributes and time; the owner where that may be set. What is so already is
-/// not set again.
-fn describe(
-    root: &Path,
-    entry: &Entry,
-    fd: BorrowedFd<'_>,
-    privileged: bool,
-    losses: &mut Losses,
-) -> Result<()> {
-    let failed = |error| failed(root, entry, error);
-    let now = fstat(fd).map_err(failed)?;
-    if privileged && (now.st_uid, now.st_gid) != (entry.uid, entry.gid) {
-        fchown(fd, Some(uid(entry.uid)), Some(gid(entry.gid))).map_err(failed)?;
-    }
-    for (name, value) in &entry.xattrs {
-        if let Err(error) = fsetxattr(fd, &name[..], value, XattrFlags::empty()) {
-            losses.add(
-                &entry.path,
-                format!("attribute {}: {error}", Shown(name.clone())),
-            );
+impl Target {
+    fn failed(&self, entry: &Entry, error: Errno) -> ImageError {
+        use std::os::unix::ffi::OsStrExt as _;
+        ImageError::File {
+            path: self.root.join(std::ffi::OsStr::from_bytes(&entry.path)),
+            error: error.into(),
         }
     }
-    // An attribute may have changed the permissions: an access control list does.
-    let mode = Mode::from_raw_mode(entry.mode.into());
-    if !entry.xattrs.is_empty() || Mode::from_raw_mode(now.st_mode) != mode {
-        fchmod(fd, mode).map_err(failed)?;
+
+    /// Gives a directory back. Its attributes come when nothing more goes into it: its time would
+    /// change, and it may be one that cannot be written.
+    fn leave(&self, dir: Arc<Dir>, losses: &mut Losses) -> Result<()> {
+        match Arc::into_inner(dir) {
+            Some(dir) => self.describe(&dir.entry, dir.fd.as_fd(), losses),
+            None => Ok(()),
+        }
     }
-    futimens(fd, &times(entry)).map_err(failed)
+
+    /// Owner, permissions, attributes and time; the owner where that may be set. What is so already
+    /// is not set again.
+    fn describe(&self, entry: &Entry, fd: BorrowedFd<'_>, losses: &mut Losses) -> Result<()> {
+        let failed = |error| self.failed(entry, error);
+        let now = fstat(fd).map_err(failed)?;
+        if self.privileged && (now.st_uid, now.st_gid) != (entry.uid, entry.gid) {
+            fchown(fd, Some(uid(entry.uid)), Some(gid(entry.gid))).map_err(failed)?;
+        }
+        for (name, value) in &entry.xattrs {
+            if let Err(error) = fsetxattr(fd, &name[..], value, XattrFlags::empty()) {
+                losses.add(
+                    &entry.path,
+                    format!("attribute {}: {error}", Shown(name.clone())),
+                );
+            }
+        }
+        // An attribute may have changed the permissions: an access control list does.
+        let mode = Mode::from_raw_mode(entry.mode.into());
+        if !entry.xattrs.is_empty() || Mode::from_raw_mode(now.st_mode) != mode {
+            fchmod(fd, mode).map_err(failed)?;
+        }
+        futimens(fd, &times(entry)).map_err(failed)
+    }
 }
 
-/// A file that is there and has no contents yet. Its directory changes no more by what is done to
-/// it.
+/// A file without contents, which may not be there yet.
 struct NewFile {
-    file: File,
-    root: Arc<Path>,
-    privileged: bool,
+    file: Option<File>,
+    dir: Arc<Dir>,
+    target: Target,
+}
+
+impl NewFile {
+    fn make(&self, entry: &Entry) -> Result<File> {
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // Only who may write to a file may give it attributes.
+        let mode = match entry.xattrs.is_empty() {
+            true => Mode::from_raw_mode((entry.mode & PERMISSIONS).into()),
+            false => Mode::RUSR | Mode::WUSR,
+        };
+        let made = openat(&self.dir.fd, entry.name(), flags, mode);
+        Ok(made
+            .map_err(|error| self.target.failed(entry, error))?
+            .into())
+    }
 }
 
 impl Fill for NewFile {
     fn fill(self: Box<Self>, entry: &Entry, bytes: &mut dyn Bytes) -> Result<Losses> {
         let mut end = 0;
         let mut losses = Losses::default();
+        let file = match self.file {
+            Some(file) => file,
+            None => self.make(entry)?,
+        };
         bytes.each(&mut |at, data| {
             end = at + data.len() as u64;
-            self.file
-                .write_all_at(data, at)
-                .map_err(ImageError::file(&*self.root))
+            file.write_all_at(data, at)
+                .map_err(ImageError::file(&*self.target.root))
         })?;
         if end < entry.size() {
-            ftruncate(&self.file, entry.size())
-                .map_err(|error| failed(&self.root, entry, error))?;
+            ftruncate(&file, entry.size()).map_err(|error| self.target.failed(entry, error))?;
         }
-        describe(
-            &self.root,
-            entry,
-            self.file.as_fd(),
-            self.privileged,
-            &mut losses,
-        )?;
+        self.target.describe(entry, file.as_fd(), &mut losses)?;
+        self.target.leave(self.dir, &mut losses)?;
         Ok(losses)
     }
 }
@@ -314,24 +333,32 @@ impl DirOut {
 }
 
 impl Sink for DirOut {
-    fn begin(&mut self, entry: &Entry) -> Result<Option<Box<dyn Fill>>> {
+    fn begin(&mut self, entry: &Entry, named: bool) -> Result<Option<Box<dyn Fill>>> {
         self.enter(entry)?;
-        Ok(Some(Box::new(self.new_file(entry)?)))
+        let mut new = self.new_file(entry)?;
+        if named {
+            new.file = Some(new.make(entry)?);
+        }
+        Ok(Some(Box::new(new)))
     }
 
     fn put(&mut self, entry: &Entry, bytes: &mut dyn Bytes) -> Result<()> {
         let directory = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         if entry.path.is_empty() {
             let failed = |error: Errno| ImageError::File {
-                path: self.root.to_path_buf(),
+                path: self.target.root.to_path_buf(),
                 error: error.into(),
             };
             if entry.node != Node::Directory {
                 return Err(failed(Errno::NOTDIR));
             }
-            self.top = Some(openat(CWD, &*self.root, directory, Mode::empty()).map_err(failed)?);
-            let root = openat(CWD, &*self.root, directory, Mode::empty()).map_err(failed)?;
-            self.open.push((entry.clone(), root));
+            self.top =
+                Some(openat(CWD, &*self.target.root, directory, Mode::empty()).map_err(failed)?);
+            let root = openat(CWD, &*self.target.root, directory, Mode::empty()).map_err(failed)?;
+            self.open.push(Arc::new(Dir {
+                entry: entry.clone(),
+                fd: root,
+            }));
             return Ok(());
         }
         self.enter(entry)?;
@@ -342,7 +369,7 @@ impl Sink for DirOut {
                 Ok(())
             }
             Node::Directory => {
-                let Some((_, dir)) = self.open.last() else {
+                let Some(Dir { fd: dir, .. }) = self.open.last().map(|open| &**open) else {
                     return Ok(());
                 };
                 mkdirat(dir, entry.name(), Mode::RWXU)
@@ -354,7 +381,10 @@ impl Sink for DirOut {
                     Mode::empty(),
                 );
                 let made = made.map_err(|error| self.failed(entry, error))?;
-                self.open.push((entry.clone(), made));
+                self.open.push(Arc::new(Dir {
+                    entry: entry.clone(),
+                    fd: made,
+                }));
                 Ok(())
             }
             _ => self.put_node(entry),

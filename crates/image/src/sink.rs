@@ -30,8 +30,8 @@ pub trait Sink {
     fn put(&mut self, entry: &Entry, bytes: &mut dyn Bytes) -> Result<()>;
 
     /// Takes a file whose contents come later, perhaps on another thread; a sink that needs them at
-    /// once takes nothing.
-    fn begin(&mut self, _: &Entry) -> Result<Option<Box<dyn Fill>>> {
+    /// once takes nothing. A file that is `named` again later is there at once.
+    fn begin(&mut self, _: &Entry, _named: bool) -> Result<Option<Box<dyn Fill>>> {
         Ok(None)
     }
 
@@ -60,8 +60,8 @@ impl Sink for Both<'_> {
         self.1.put(entry, &mut Nothing)
     }
 
-    fn begin(&mut self, entry: &Entry) -> Result<Option<Box<dyn Fill>>> {
-        let begun = self.0.begin(entry)?;
+    fn begin(&mut self, entry: &Entry, named: bool) -> Result<Option<Box<dyn Fill>>> {
+        let begun = self.0.begin(entry, named)?;
         if begun.is_some() {
             self.1.put(entry, &mut Nothing)?;
         }

@@ -215,7 +215,7 @@ impl<'a> Walk<'a> {
         };
         if let Node::File { size } = entry.node {
             let begun = if self.queue.is_some() {
-                sink.begin(&entry)?
+                sink.begin(&entry, attr.links > 1)?
             } else {
                 None
             };
@@ -229,7 +229,7 @@ impl<'a> Walk<'a> {
                         size <= STEP as u64 && self.helpers.is_some_and(|helpers| !helpers.unpack);
                     let held = match here {
                         true => {
-                            let kept = (&mut self.losses, queue.buffer());
+                            let kept = (&mut self.losses, queue.buffer(size));
                             Some(hold(self.fs, attr, &entry, how, kept)?)
                         }
                         false => None,

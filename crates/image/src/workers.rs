@@ -3,7 +3,8 @@
 //!
 //! *Promises.* What comes of it does not depend on the number of threads: losses are put in the
 //! order of the paths by the merging thread, and of several failures the one of the earliest file
-//! counts. So many files at most are open. *Knows nothing of* where contents go.
+//! counts. So many files at most are open, or wait in as many directories. *Knows nothing of* where
+//! contents go.
 
 use crate::error::{ImageError, Result, Shown};
 use crate::sink::{Fill, Held};
@@ -17,11 +18,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// Files and bytes that go to a thread at once, unless one file has more.
-const BATCH: (usize, u64) = (16, 512 * 1024);
+const BATCH: (usize, u64) = (32, 1024 * 1024);
 /// The most batches in the queue.
-const WAITING: usize = 4;
-/// The longest buffer that waits for another file.
-const KEPT: usize = 64 * 1024;
+const WAITING: usize = 2;
+/// The most buffers that wait for another file: as many as files in the queue and beside it.
+const KEPT: usize = (WAITING + 2) * BATCH.0;
 
 /// Buffers of files that are done.
 type Spare = Arc<Mutex<Vec<Vec<u8>>>>;
@@ -56,9 +57,17 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Returns a buffer for the contents of a file, with whatever is in it.
-    pub fn buffer(&self) -> Vec<u8> {
-        locked(&self.spare).pop().unwrap_or_default()
+    /// Returns a buffer for the contents of a file of so many bytes, with whatever is in it: the
+    /// shortest that holds them, or an empty one.
+    pub fn buffer(&self, size: u64) -> Vec<u8> {
+        let mut spare = locked(&self.spare);
+        let fitting = spare
+            .iter()
+            .enumerate()
+            .filter(|(_, buffer)| buffer.len() as u64 >= size)
+            .min_by_key(|(_, buffer)| buffer.len())
+            .map(|(place, _)| place);
+        fitting.map_or_else(Vec::new, |place| spare.swap_remove(place))
     }
 
     pub fn give(&mut self, entry: Entry, fill: Box<dyn Fill>, held: Option<Held>) -> Result<()> {
@@ -213,8 +222,9 @@ impl Worker<'_> {
         if let Some(mut held) = job.held {
             self.losses.merge(job.fill.fill(&job.entry, &mut held)?);
             let buffer = held.into_buffer();
-            if buffer.len() <= KEPT {
-                locked(&self.spare).push(buffer);
+            let mut spare = locked(&self.spare);
+            if spare.len() < KEPT && !buffer.is_empty() {
+                spare.push(buffer);
             }
             return Ok(());
         }

@@ -3,16 +3,18 @@
 
 use crate::common::{archive, bytes, formats, made, tree};
 use nandlab_image::dir_out::DirOut;
-use nandlab_image::sink::{Bytes, Fill, Sink};
+use nandlab_image::sink::{Bytes, Fill, Nothing, Sink};
 use nandlab_image::tree::{Data, Entry, Node, Tree};
 use nandlab_image::volume::{Access, Opening, Volume};
 use nandlab_image::walk::Losses;
 use nandlab_image::workers::Helpers;
 use nandlab_image::{ImageError, dir_in};
+use nandlab_vfs::Time;
 use rustix::fs::{Mode, OFlags, mkdirat, openat};
 use std::fs;
 use std::io;
 use std::iter;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -64,7 +66,7 @@ impl Sink for Small {
         Box::new(self.clone()).fill(entry, bytes).map(drop)
     }
 
-    fn begin(&mut self, _: &Entry) -> Result<Option<Box<dyn Fill>>, ImageError> {
+    fn begin(&mut self, _: &Entry, _: bool) -> Result<Option<Box<dyn Fill>>, ImageError> {
         Ok(Some(Box::new(self.clone())))
     }
 
@@ -127,6 +129,42 @@ fn extraction_into_a_full_file_system_ends_with_its_message_on_any_number_of_thr
             );
         }
     }
+}
+
+#[test]
+fn a_directory_is_described_when_its_last_file_is_there() {
+    let scratch = tempfile::tempdir().unwrap();
+    let to = scratch.path().join("to");
+    let mut sink = DirOut::new(&to).unwrap();
+    let described = |path: &str| Entry {
+        mode: 0o555,
+        mtime: Time { secs: 7, nanos: 8 },
+        ..Entry::directory(path.as_bytes())
+    };
+    let file = |path: &str| Entry {
+        node: Node::File { size: 0 },
+        ..described(path)
+    };
+    for path in ["", "dir"] {
+        sink.put(&described(path), &mut Nothing).unwrap();
+    }
+    let [late, named] = [("dir/late", false), ("dir/named", true)]
+        .map(|(path, named)| sink.begin(&file(path), named).unwrap().unwrap());
+    // Ends the one before.
+    sink.put(&described("next"), &mut Nothing).unwrap();
+    assert!(!to.join("dir/late").exists() && to.join("dir/named").exists());
+    sink.finish().unwrap();
+    let mode = |path: &str| fs::metadata(to.join(path)).unwrap().mode() & 0o777;
+    assert_eq!((mode(""), mode("dir"), mode("next")), (0o555, 0o700, 0o555));
+    for (fill, path) in [(late, "dir/late"), (named, "dir/named")] {
+        fill.fill(&file(path), &mut Nothing).unwrap();
+    }
+    assert_eq!(mode("dir"), 0o555);
+    let taken = dir_in::read(&to).unwrap();
+    for (entry, _) in &taken.entries {
+        assert_eq!((entry.mode, entry.mtime.secs), (0o555, 7), "{entry:?}");
+    }
+    assert_eq!(taken.entries.len(), 5);
 }
 
 #[test]

@@ -222,7 +222,8 @@ impl Args {
         let again = || Volume::located(found.clone(), &opening, Access::Read);
         let mut walk = volume.walk(self.salvage, &mut progress)?;
         walk.helpers = (threads > 1).then_some(Helpers {
-            threads,
+            // The walk itself reads what needs no unpacking.
+            threads: threads - usize::from(!unpack),
             open: &again,
             unpack,
         });
