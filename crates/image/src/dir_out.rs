@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// The permission bits that a new file may have before its owner is set.
 const PERMISSIONS: u16 = 0o777;
 
-/// A directory that is open, and gets its attributes from whoever has it last.
+/// A directory that is open. Its last owner gives it its attributes.
 #[derive(Debug)]
 struct Dir {
     entry: Entry,

@@ -55,7 +55,7 @@ fn main() {
         ("f2fs", f2fs),
         ("ext3", |bench| ext(bench, "ext3", 4)),
         ("ext4", |bench| {
-            // mke2fs takes the first for a disk of this size unless it is told otherwise.
+            // The first is what mke2fs takes for a disk of this size by default.
             ext(bench, "ext4", 1);
             ext(bench, "ext4", 4);
         }),
