@@ -33,7 +33,7 @@ struct Dir {
     fd: OwnedFd,
 }
 
-/// Where everything goes, and what is allowed there.
+/// Where everything goes, and by whose rights.
 #[derive(Clone, Debug)]
 struct Target {
     root: Arc<Path>,
@@ -118,7 +118,7 @@ impl DirOut {
         self.target.leave(dir, &mut self.losses)
     }
 
-    /// A file in the last directory, which is made later.
+    /// A file in the last directory, which does not exist yet.
     fn new_file(&mut self, entry: &Entry) -> Result<NewFile> {
         let Some(dir) = self.open.last() else {
             return Err(self.failed(entry, Errno::NOENT));
@@ -222,8 +222,8 @@ impl Target {
         }
     }
 
-    /// Gives a directory back. Its attributes come when nothing more goes into it: its time would
-    /// change, and it may be one that cannot be written.
+    /// Gives a directory back. Its attributes come when nothing more goes into it: a file would
+    /// change its time, and its permissions may forbid files.
     fn leave(&self, dir: Arc<Dir>, losses: &mut Losses) -> Result<()> {
         match Arc::into_inner(dir) {
             Some(dir) => self.describe(&dir.entry, dir.fd.as_fd(), losses),
