@@ -49,7 +49,7 @@ pub struct Args {
     /// Take all that can be had of a damaged image, and report what was lost
     #[arg(long)]
     salvage: bool,
-    /// Threads that fill the files of a directory, each with the image open for itself [default:
+    /// Threads that read and fill the files of a directory, each with the image open [default:
     /// one for each processor, 2 at most]
     #[arg(long)]
     threads: Option<usize>,
@@ -221,7 +221,7 @@ impl Args {
         let found = volume.found();
         let again = || Volume::located(found.clone(), &opening, Access::Read);
         let mut walk = volume.walk(self.salvage, &mut progress)?;
-        walk.helpers = (threads > 1).then_some(Helpers {
+        walk.helpers = (threads > 1).then(|| Helpers {
             // The walk itself reads what needs no unpacking.
             threads: threads - usize::from(!unpack),
             open: &again,

@@ -26,6 +26,26 @@ fn lab() -> Lab {
 }
 
 #[test]
+fn any_number_of_threads_extracts_the_same_tree() {
+    let lab = lab();
+    let run = |words: &[&str]| lab.exits(0, &[&["image"], words].concat()).0;
+    for format in FORMATS {
+        run(&["create", "-f", format, "i", "tree"]);
+        run(&["extract", "i", "out"]);
+        for threads in ["0", "1", "2", "3"] {
+            run(&["extract", "--threads", threads, "i", "by-threads"]);
+            assert_eq!(
+                run(&["diff", "out", "by-threads"]),
+                "",
+                "{format}, {threads}"
+            );
+            fs::remove_dir_all(lab.path("by-threads")).unwrap();
+        }
+        fs::remove_dir_all(lab.path("out")).unwrap();
+    }
+}
+
+#[test]
 fn an_image_is_made_looked_into_changed_checked_and_extracted_in_every_format() {
     let lab = lab();
     for format in FORMATS {
