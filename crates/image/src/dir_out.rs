@@ -33,6 +33,13 @@ struct Dir {
     fd: OwnedFd,
 }
 
+impl Dir {
+    fn new(entry: &Entry, fd: OwnedFd) -> Arc<Self> {
+        let entry = entry.clone();
+        Arc::new(Self { entry, fd })
+    }
+}
+
 /// Where everything goes, and by whose rights.
 #[derive(Clone, Debug)]
 struct Target {
@@ -136,7 +143,7 @@ impl DirOut {
     }
 
     fn put_node(&mut self, entry: &Entry) -> Result<()> {
-        let Some(Dir { fd: dir, .. }) = self.open.last().map(|open| &**open) else {
+        let Some(dir) = self.open.last().map(|open| &open.fd) else {
             return Ok(());
         };
         let name = entry.name();
@@ -355,10 +362,7 @@ impl Sink for DirOut {
             self.top =
                 Some(openat(CWD, &*self.target.root, directory, Mode::empty()).map_err(failed)?);
             let root = openat(CWD, &*self.target.root, directory, Mode::empty()).map_err(failed)?;
-            self.open.push(Arc::new(Dir {
-                entry: entry.clone(),
-                fd: root,
-            }));
+            self.open.push(Dir::new(entry, root));
             return Ok(());
         }
         self.enter(entry)?;
@@ -369,7 +373,7 @@ impl Sink for DirOut {
                 Ok(())
             }
             Node::Directory => {
-                let Some(Dir { fd: dir, .. }) = self.open.last().map(|open| &**open) else {
+                let Some(dir) = self.open.last().map(|open| &open.fd) else {
                     return Ok(());
                 };
                 mkdirat(dir, entry.name(), Mode::RWXU)
@@ -381,10 +385,7 @@ impl Sink for DirOut {
                     Mode::empty(),
                 );
                 let made = made.map_err(|error| self.failed(entry, error))?;
-                self.open.push(Arc::new(Dir {
-                    entry: entry.clone(),
-                    fd: made,
-                }));
+                self.open.push(Dir::new(entry, made));
                 Ok(())
             }
             _ => self.put_node(entry),
