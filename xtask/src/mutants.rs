@@ -5,7 +5,7 @@
 //! run that stops early leaves the checkout as it is.
 
 use crate::test::SLOW;
-use crate::{Outcome, cargo, root};
+use crate::{Outcome, cargo, programs, root};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
@@ -53,6 +53,7 @@ fn tried(part: &str) -> Result<PathBuf, String> {
         .current_dir(&tree)
         .env("CARGO_TARGET_DIR", folder().join("target"))
         .env("PATH", path()?)
+        .env(programs::WHOLE, "1")
         // The first failure will do.
         .env("PROPTEST_MAX_SHRINK_ITERS", "0");
     command.args(["mutants", "--in-place", "--workspace", "--baseline", "skip"]);

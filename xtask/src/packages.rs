@@ -4,6 +4,7 @@
 use crate::{Outcome, run};
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 /// The file that a test looks for, and the package that brings it.
 const NEEDED: &[(&str, &str)] = &[
@@ -99,8 +100,12 @@ pub fn ensure_some(packages: &[&str]) -> Outcome {
     )
 }
 
+/// apt-get refuses to run twice at a time.
+static APT: Mutex<()> = Mutex::new(());
+
 /// Installs what is missing of these files, each with the package that brings it.
 pub fn install(needed: &[(&str, &str)]) -> Outcome {
+    let _one = APT.lock().unwrap_or_else(PoisonError::into_inner);
     let missing = || {
         needed
             .iter()

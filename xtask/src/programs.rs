@@ -19,7 +19,7 @@ const LONGEST: &[&str] = &[
 ];
 
 /// The variable that slow tests read; `nandlab_testkit::share` has it too.
-const WHOLE: &str = "NANDLAB_WHOLE";
+pub const WHOLE: &str = "NANDLAB_WHOLE";
 
 /// A test program.
 #[derive(Debug, PartialEq, Eq)]

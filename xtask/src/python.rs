@@ -92,7 +92,7 @@ fn write_command() -> Outcome {
 }
 
 /// Makes the environment, unless it has these packages.
-fn prepare() -> Outcome {
+pub fn prepare() -> Outcome {
     packages::install(NEEDED)?;
     let wanted = root().join("python").join(REQUIREMENTS);
     let installed = folder().join(REQUIREMENTS);

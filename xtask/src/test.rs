@@ -3,6 +3,8 @@
 use crate::{
     Outcome, book, cargo, lint, mutants, packages, portable, programs, prose, python, root, tidy,
 };
+use std::panic::resume_unwind;
+use std::thread;
 use std::time::Instant;
 
 /// The module of each crate's integration tests that holds its slow tests: they boot the real
@@ -22,12 +24,15 @@ pub fn run(words: &[String]) -> Outcome {
 }
 
 fn everything(whole: bool) -> Outcome {
-    timed("tidy", || tidy::run(&[]))?;
-    timed("lint", || lint::run(&[]))?;
-    timed("prose", || prose::run(&[]))?;
-    timed("book", || book::run(&[]))?;
-    timed("packages", packages::ensure)?;
-    timed("portable", || portable::run(&[]))?;
+    // Installing waits for the network, and leaves the processors to the checks.
+    thread::scope(|scope| {
+        let installed = scope.spawn(install);
+        let checked = check();
+        let installed = installed
+            .join()
+            .unwrap_or_else(|panic| resume_unwind(panic));
+        checked.and(installed)
+    })?;
     timed("python", python::run_with_programs)?;
     timed("test programs", || programs::run(whole))?;
     timed("doctests", doctests)?;
@@ -35,6 +40,19 @@ fn everything(whole: bool) -> Outcome {
         true => timed("mutants", mutants::run_few),
         false => Ok(()),
     }
+}
+
+fn check() -> Outcome {
+    timed("tidy", || tidy::run(&[]))?;
+    timed("lint", || lint::run(&[]))?;
+    timed("prose", || prose::run(&[]))?;
+    timed("book", || book::run(&[]))
+}
+
+fn install() -> Outcome {
+    timed("packages", packages::ensure)?;
+    timed("portable", || portable::run(&[]))?;
+    timed("python's packages", python::prepare)
 }
 
 /// Runs a part, and prints how long it took.
