@@ -1,4 +1,4 @@
-//! How much of its work a slow test does: a sample, or the whole.
+//! How much of its work a long test does: a sample, or the whole.
 //!
 //! A sample makes fewer calls and cuts, or takes fewer volumes. It checks each of them alike.
 

@@ -94,8 +94,8 @@ fn every_answer_to_small_damage_is_a_kept_one() {
         ("ext4", ext4),
         ("ext4, fast", fast),
     ];
-    // The last has all that the two before it have.
-    for (name, choices) in kinds.into_iter().step_by(whole_or(1, 3)) {
+    // The last has all that the two before it have; `hostile.rs` strikes ext2.
+    for (name, choices) in kinds.into_iter().skip(whole_or(0, 3)) {
         let mut disk = volume(&choices);
         let places = metadata(&mut disk, 1024);
         let mut all = outcome(&mut disk.clone());

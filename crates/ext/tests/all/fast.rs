@@ -9,6 +9,7 @@ use nandlab_oracle::manifest::{Manifest, differences};
 use nandlab_testkit::bugs::{NOT_SHRUNK, assert_row};
 use nandlab_testkit::cuts::held;
 use nandlab_testkit::disk::word;
+use nandlab_testkit::share::whole_or;
 use nandlab_vfs::report::Finding as _;
 use nandlab_vfs::{FileSystem, Ino, path};
 
@@ -138,9 +139,14 @@ fn replayed(disk: Ram, options: Options, dropped: bool) -> Result<(Manifest, Vec
     Ok((tree, ext.into_device().into_parts().1))
 }
 
-/// Cuts the power at each write of a replay, and again in the replay that follows. Gives the states
-/// up to the first that has another tree.
-fn explore(disk: &Ram, options: Options, expected: &Manifest) -> (u64, Result<(), String>) {
+/// Cuts the power at each write of a replay, and again in each `step`th replay that follows. Gives
+/// the states up to the first that has another tree.
+fn explore(
+    disk: &Ram,
+    options: Options,
+    expected: &Manifest,
+    step: usize,
+) -> (u64, Result<(), String>) {
     let mut states = 1;
     let mut judge = |disk: Ram| {
         states += 1;
@@ -152,9 +158,12 @@ fn explore(disk: &Ram, options: Options, expected: &Manifest) -> (u64, Result<()
     };
     let mut run = || {
         let (_, records) = replayed(disk.clone(), options, false)?;
-        for first in Cuts::new(&records, disk.clone(), SEED, 4) {
+        for (index, first) in Cuts::new(&records, disk.clone(), SEED, 4).enumerate() {
             let (id, first) = first.map_err(|error| error.to_string())?;
             let records = judge(first.clone()).map_err(|error| format!("{id:?}: {error}"))?;
+            if index % step > 0 {
+                continue;
+            }
             for second in Cuts::new(&records, first, SEED, 2) {
                 let (again, second) = second.map_err(|error| error.to_string())?;
                 judge(second).map_err(|error| format!("{id:?}, {again:?}: {error}"))?;
@@ -164,6 +173,11 @@ fn explore(disk: &Ram, options: Options, expected: &Manifest) -> (u64, Result<()
     };
     let outcome = run();
     (states, outcome)
+}
+
+/// The step from one replay with a second cut to the next, and the fewest states of a test.
+fn share() -> (usize, u64) {
+    whole_or((1, 300), (7, 60))
 }
 
 /// A volume with all fast commits, and its tree behind their replay.
@@ -205,11 +219,12 @@ fn a_replay_makes_the_changes_of_all_fast_commits() {
 #[test]
 fn a_cut_anywhere_in_a_replay_and_another_in_the_next_leave_all_fast_commits() {
     let (disk, tree) = whole();
+    let (step, states_min) = share();
     for checkpoint in [Checkpoint::Copy, Checkpoint::Remap, Checkpoint::RemapLate] {
-        let (states, outcome) = explore(&disk, options(checkpoint, None), &tree);
+        let (states, outcome) = explore(&disk, options(checkpoint, None), &tree, step);
         println!("{checkpoint:?}: {states} states");
         assert_eq!(outcome, Ok(()));
-        assert!(states > 300, "{states} states");
+        assert!(states > states_min, "{states} states");
     }
 }
 
@@ -220,9 +235,11 @@ fn a_volume_that_is_then_written_without_its_journal_has_all_fast_commits() {
         mode: Mode::Unjournaled,
         ..Options::default()
     };
-    let (states, outcome) = explore(&disk, unjournaled, &tree);
+    let (step, states_min) = share();
+    let (states, outcome) = explore(&disk, unjournaled, &tree, step);
+    println!("{states} states");
     assert_eq!(outcome, Ok(()));
-    assert!(states > 300, "{states} states");
+    assert!(states > states_min, "{states} states");
 }
 
 /// Trees behind no fast commit, behind the first, and so on.
@@ -295,7 +312,7 @@ fn every_rule_that_a_replay_leaves_out_is_found() {
         FastBlocksReused,
     ] {
         let options = options(Checkpoint::Copy, Some(bug));
-        is_found(bug, explore(&disk, options, &tree));
+        is_found(bug, explore(&disk, options, &tree, 1));
     }
     let bug = FastTailIgnored;
     is_found(bug, tear(options(Checkpoint::Copy, Some(bug))));

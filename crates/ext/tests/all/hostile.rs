@@ -6,6 +6,7 @@ use nandlab_ext::{Ext, ExtError, Finding, Format, Options, format};
 use nandlab_sim::mix;
 use nandlab_testkit::disk::{metadata, poke, word};
 use nandlab_testkit::hostile::{strike, use_up};
+use nandlab_testkit::share::whole_or;
 use nandlab_vfs::{Caller, FileSystem, Ino, SetXattr};
 use proptest::prelude::*;
 use std::sync::OnceLock;
@@ -100,7 +101,7 @@ fn survive(disk: &mut Ram) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: whole_or(400, 100), ..ProptestConfig::default() })]
 
     #[test]
     fn no_volume_breaks_anything(seed: u64, pokes in 1..40u64, superblock: bool) {

@@ -5,6 +5,7 @@ use crate::common;
 use crate::common::{assert_clean, made_by_mke2fs, ram};
 use nandlab_block::{BlockDevice, Lba, Ram, Record, WriteLog};
 use nandlab_ext::{Checkpoint, Ext, Format, Mode, Options, Region, format};
+use nandlab_testkit::share::whole_or;
 use nandlab_vfs::model::{Model, Rules};
 use nandlab_vfs::{FileSystem, Ino, Rename, SetAttr, Sync, Time};
 
@@ -62,6 +63,7 @@ fn run(disk: &mut Ram, options: Options, rules: Rules, seed: u64, rounds: u64, s
 
 #[test]
 fn every_mode_and_way_home_answers_like_the_reference() {
+    let (rounds, steps) = whole_or((4, 3000), (2, 1800));
     for (seed, (mode, checkpoint)) in (1..).zip(
         MODES
             .into_iter()
@@ -80,8 +82,8 @@ fn every_mode_and_way_home_answers_like_the_reference() {
                 ..Rules::unix()
             },
             seed,
-            4,
-            3000,
+            rounds,
+            steps,
         );
         run(
             &mut ext3(64 * 1024, 4096),
@@ -89,7 +91,7 @@ fn every_mode_and_way_home_answers_like_the_reference() {
             Rules::unix(),
             seed + 10,
             2,
-            3000,
+            steps,
         );
     }
 }
@@ -374,7 +376,7 @@ fn what_is_too_large_for_a_transaction_is_divided_where_a_crash_may_fall() {
         let log = logged.records().to_vec();
         let mut between = 0;
         for count in (0..=log.len())
-            .step_by((log.len() / 60).max(1))
+            .step_by((log.len() / whole_or(60, 9)).max(1))
             .chain([log.len()])
         {
             let mut disk = disk_after(&base, &log, count);

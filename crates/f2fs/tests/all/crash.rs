@@ -12,6 +12,7 @@ use nandlab_testkit::cuts::{
 };
 use nandlab_testkit::files::{NOW, bytes, put};
 use nandlab_testkit::media::Media;
+use nandlab_testkit::share::{is_whole, whole_or};
 use nandlab_vfs::{FileSystem, Ino, Sync, Time};
 
 type Logged = F2fs<WriteLog<Ram>>;
@@ -203,7 +204,7 @@ fn assert_recovers_again(disk: &Ram, expected: &Expectations, id: &str, seen: &m
 }
 
 /// Judges one of so many states that cuts may leave; of those with `sample` above 1 by a full check
-/// only one of so many.
+/// only one of so many. The digest is of these checks, which every run makes alike.
 fn cut_run(run: &Run, name: &str, variants: u32, every: u64, sample: u64) {
     let mut fscks = 0;
     let mut seen = Media::default();
@@ -211,21 +212,23 @@ fn cut_run(run: &Run, name: &str, variants: u32, every: u64, sample: u64) {
     for mut state in states.filter(|state| (state.word >> 32).is_multiple_of(every)) {
         let disk = &mut state.disk;
         let id = &state.name;
-        assert_kept(&mut read_only(&mut *disk), state.expected, id);
+        if state.word.is_multiple_of(whole_or(1, 5)) {
+            assert_kept(&mut read_only(&mut *disk), state.expected, id);
+        }
         if state.word.is_multiple_of(sample) {
             assert_eq!(damage(disk, &mut seen), [], "{id}");
         }
         if state.word.is_multiple_of(101) {
             assert_recovers_again(disk, state.expected, id, &mut seen);
         }
-        if state.word.is_multiple_of(40) {
+        if state.word.is_multiple_of(whole_or(40, 80)) {
             assert_goes_on(disk, state.expected, id);
             fscks += 1;
         }
     }
     let changes = run.changes();
     println!("{name}: {changes} changes, {fscks} volumes for fsck.f2fs");
-    assert!(changes > 300 && fscks > 10);
+    assert!(changes > 300 && fscks > whole_or(10, 2));
     seen.assert(&format!("cuts, f2fs {name}"));
 }
 
@@ -239,6 +242,9 @@ fn cuts_lose_nothing_that_was_fsynced() {
         1,
         3,
     );
+    if !is_whole() {
+        return;
+    }
     let bare = Options {
         logs: 4,
         inline_data: false,
@@ -308,7 +314,7 @@ fn cuts_lose_nothing_that_was_overwritten_in_place() {
 
 #[test]
 fn cuts_lose_nothing_while_space_is_little() {
-    for threaded in [true, false] {
+    for threaded in [true, false].into_iter().take(whole_or(2, 1)) {
         let options = Options {
             threaded,
             ..Options::default()

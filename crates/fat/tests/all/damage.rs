@@ -6,6 +6,7 @@ use nandlab_fat::{Bits, Fat, Format, Options, format};
 use nandlab_sim::Rail;
 use nandlab_testkit::hostile::{struck, use_up};
 use nandlab_testkit::media::Media;
+use nandlab_testkit::share::whole_or;
 use nandlab_vfs::{FileSystem, Ino};
 
 /// A volume that nobody unmounted, and the places of its sectors with structure.
@@ -53,7 +54,9 @@ fn outcome(disk: &mut Ram) -> Media {
 
 #[test]
 fn every_answer_to_small_damage_is_a_kept_one() {
-    for bits in [Bits::Fat12, Bits::Fat16, Bits::Fat32] {
+    // The last has the most structure.
+    let kinds = [Bits::Fat12, Bits::Fat16, Bits::Fat32];
+    for bits in kinds.into_iter().skip(whole_or(0, 2)) {
         let (disk, places) = volume(bits);
         let mut all = outcome(&mut disk.clone());
         all.add(struck(&disk, (&[0], 128), 300, outcome));

@@ -5,6 +5,7 @@ use crate::common;
 use crate::common::{assert_clean, bytes, made_by_mkfs, mkdir, mount, put, ram, save};
 use nandlab_block::{BlockDevice, Lba, Ram};
 use nandlab_fat::{Bits, Format, FormatError, format};
+use nandlab_testkit::share::whole_or;
 use nandlab_testkit::tools::{succeed, text};
 use nandlab_vfs::{FileSystem, Ino, Sync, tree};
 
@@ -68,8 +69,9 @@ fn default_volumes_of_all_sizes_are_those_of_mkfs() {
         64, 100, 360, 720, 1200, 1440, 2880, 2000, 4096, 4097, 8191, 16_383, 16_500, 32_768,
         65_537, 131_072, 262_145,
     ];
-    let huge = [520_000, 524_287, 524_288, 700_001, 8_388_609];
-    for kib in sizes.into_iter().chain(huge) {
+    let huge = [524_287, 524_288, 520_000, 700_001, 8_388_609];
+    let huge = &huge[..whole_or(5, 2)];
+    for &kib in sizes.iter().chain(huge) {
         assert_same(kib, &[], &Format::default());
     }
 }

@@ -10,6 +10,7 @@ use nandlab_mtd::{Image, ImageFormat, Layout};
 use nandlab_sim::{Rail, mix};
 use nandlab_testkit::hostile::near;
 use nandlab_testkit::media::Media;
+use nandlab_testkit::share::whole_or;
 
 type Dump = Image<Vec<u8>>;
 type Device = Box<dyn Ftl<Medium = Dump>>;
@@ -196,7 +197,8 @@ fn strike(bytes: &mut [u8], word: u64) {
 
 #[test]
 fn every_answer_to_small_damage_is_a_kept_one() {
-    for kind in &KINDS {
+    // A sample has one of each layer.
+    for kind in KINDS.iter().skip(whole_or(0, 1)).step_by(whole_or(1, 2)) {
         let mut all = Media::default();
         for life in 0..4 {
             let bytes = used(kind, life);

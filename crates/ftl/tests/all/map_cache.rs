@@ -12,6 +12,7 @@ use nandlab_ftl::{AttachError, Cause, Ftl, MapCache, Victim};
 use nandlab_mtd::{self as mtd, Hook, Hooked, MtdError, Page, Request};
 use nandlab_nand::{Chip, ChipSpec, Contents, Reliability};
 use nandlab_sim::{Chain, mix};
+use nandlab_testkit::share::whole_or;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -66,16 +67,19 @@ fn against_an_array(first: u64, reliability: fn() -> Reliability, remaps: Remaps
 }
 
 #[test]
+#[ignore = "takes minutes: `cargo xtask test whole` runs it"]
 fn a_map_cache_on_perfect_chips() {
     against_an_array(0, Reliability::default, Remaps::Never);
 }
 
 #[test]
+#[ignore = "takes minutes: `cargo xtask test whole` runs it"]
 fn a_map_cache_on_failing_chips() {
     against_an_array(100, flaky, Remaps::Never);
 }
 
 #[test]
+#[ignore = "takes minutes: `cargo xtask test whole` runs it"]
 fn a_map_cache_with_remaps_on_perfect_chips() {
     against_an_array(200, Reliability::default, Remaps::Often);
 }
@@ -125,7 +129,7 @@ fn fill(device: &mut PageFtl<Chip>, writes: u64, data: &[u8]) {
 /// is as small as it may be.
 #[test]
 fn a_full_disk_with_the_least_spare_space_never_runs_out_of_blocks() {
-    for seed in 0..12 {
+    for seed in (0..12).step_by(whole_or(1, 5)) {
         let mut spec = small_pages(seed, 512, Reliability::default());
         spec.contents = Contents::Dropped;
         let options = PageOptions {

@@ -42,6 +42,7 @@ fn page_mapped(first: u64, reliability: fn() -> Reliability) {
 }
 
 #[test]
+#[ignore = "takes minutes: `cargo xtask test whole` runs it"]
 fn page_mapping_on_perfect_chips() {
     page_mapped(0, Reliability::default);
 }

@@ -9,6 +9,7 @@ use nandlab_mtd::Geometry;
 use nandlab_nand::{Chip, ChipSpec, CrashStates, LoggedOp, preset};
 use nandlab_sim::{Nanos, rng};
 use nandlab_testkit::bugs::{NOT_SHRUNK, assert_row};
+use nandlab_testkit::share::whole_or;
 use rand::{Rng as _, RngExt as _};
 
 type Device = Nftl<Chip>;
@@ -193,9 +194,10 @@ fn work_goes_on(mut device: Device, options: &NftlOptions, mut seen: Vec<u8>) {
 #[test]
 fn every_cut_is_survived() {
     let mut states = 0;
-    (0..6).for_each(|seed| explore(seed, None, 120, &mut states).unwrap());
+    let seeds = (0..6).step_by(whole_or(1, 5));
+    seeds.for_each(|seed| explore(seed, None, 120, &mut states).unwrap());
     eprintln!("{states} states");
-    assert!(states > 10_000, "{states}");
+    assert!(states > whole_or(10_000, 2_500), "{states}");
 }
 
 #[test]

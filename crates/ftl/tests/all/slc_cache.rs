@@ -91,6 +91,7 @@ fn against_an_array(first: u64, reliability: fn() -> Reliability) {
 }
 
 #[test]
+#[ignore = "takes minutes: `cargo xtask test whole` runs it"]
 fn an_slc_cache_on_perfect_chips() {
     against_an_array(0, Reliability::default);
 }

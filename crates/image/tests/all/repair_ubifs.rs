@@ -3,7 +3,7 @@
 //!
 //! Needs mtd-utils; fails saying so.
 
-use crate::ubifs::{SHAPES, in_ubi_of, opened, packed};
+use crate::ubifs::{SHAPES, in_ubi_of, opened, packed, shapes};
 use nandlab_image::check::{Severity, Verdict, check};
 use nandlab_image::convert::convert;
 use nandlab_image::history::History;
@@ -62,7 +62,7 @@ fn uuid(volume: &Volume) -> [u8; 16] {
 fn a_file_of_mkfs_is_made_anew_with_its_number_and_becomes_longer_if_it_must() {
     let scratch = tempfile::tempdir().unwrap();
     let image = scratch.path().join("image");
-    for (shape, compressor) in SHAPES.into_iter().zip(["lzo", "zlib", "zstd"]) {
+    for (shape, compressor) in shapes(["lzo", "zlib", "zstd"]) {
         packed(scratch.path(), shape, compressor);
         let before = uuid(&opened(&image, &Opening::default()));
         let mut bytes = fs::read(&image).unwrap();

@@ -11,6 +11,7 @@ use nandlab_image::ubinize::{Device, ubinize};
 use nandlab_image::volume::{Access, Layer, Opening, Volume};
 use nandlab_image::{ImageError, Shown};
 use nandlab_testkit::host;
+use nandlab_testkit::share::whole_or;
 use nandlab_testkit::tools::{command, printed, text};
 use nandlab_vfs::{Caller, Errno, Ino, NewNode, Time};
 use std::fs;
@@ -22,6 +23,11 @@ pub const SHAPES: [(u32, u32, u32); 3] = [
     (2048, 128 << 10, (128 << 10) - 4096),
     (4096, 256 << 10, (256 << 10) - 8192),
 ];
+
+/// All shapes with a value each, or the last one with its value.
+pub fn shapes<T>(values: [T; 3]) -> impl Iterator<Item = ((u32, u32, u32), T)> {
+    SHAPES.into_iter().zip(values).skip(whole_or(0, 2))
+}
 
 /// Makes `image` of the host's tree in `tree`.
 pub fn packed(scratch: &Path, (page, _, leb): (u32, u32, u32), compressor: &str) {
@@ -80,7 +86,7 @@ fn everything_comes_out_of_files_and_of_volumes_of_ubi() {
     let scratch = tempfile::tempdir().unwrap();
     let image = scratch.path().join("image");
     let ubi = scratch.path().join("ubi");
-    for (shape, compressor) in SHAPES.into_iter().zip(["lzo", "zlib", "zstd"]) {
+    for (shape, compressor) in shapes(["lzo", "zlib", "zstd"]) {
         packed(scratch.path(), shape, compressor);
         assert_holds(&image, scratch.path(), &Opening::default());
         let volume = opened(&image, &Opening::default());
@@ -226,7 +232,7 @@ fn put_long(image: &Path, grow: bool) -> Result<(), ImageError> {
 fn a_full_image_becomes_longer_if_it_may_and_no_longer_than_its_superblock_says() {
     let scratch = tempfile::tempdir().unwrap();
     let image = scratch.path().join("image");
-    for (shape, compressor) in SHAPES.into_iter().zip(["lzo", "zlib", "none"]) {
+    for (shape, compressor) in shapes(["lzo", "zlib", "none"]) {
         packed(scratch.path(), shape, compressor);
         let before = fs::read(&image).unwrap();
         let refused = put_long(&image, false).unwrap_err().to_string();
@@ -260,7 +266,7 @@ fn a_tree_is_made_an_image_and_the_contents_of_a_volume() {
     host::tree(&tree);
     let image = scratch.path().join("image");
     let ubi = scratch.path().join("ubi");
-    for (shape, compressor) in SHAPES.into_iter().zip(0..) {
+    for (shape, compressor) in shapes([0, 1, 2]) {
         created(scratch.path(), shape, compressor, None);
         assert_holds(&image, scratch.path(), &Opening::default());
         let bytes = fs::read(&image).unwrap();
@@ -283,7 +289,7 @@ fn a_tree_is_made_an_image_and_the_contents_of_a_volume() {
 fn an_image_ends_behind_its_last_block_as_one_of_mkfs_ubifs_does() {
     let scratch = tempfile::tempdir().unwrap();
     let image = scratch.path().join("image");
-    for shape in SHAPES {
+    for (shape, ()) in shapes([(); 3]) {
         packed(scratch.path(), shape, "none");
         let theirs = fs::metadata(&image).unwrap().len();
         created(scratch.path(), shape, 0, None);

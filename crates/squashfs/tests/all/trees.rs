@@ -4,6 +4,7 @@ use crate::made::{COMPRESSORS, made};
 use nandlab_block::{BlockDevice, Ram};
 use nandlab_squashfs::Squashfs;
 use nandlab_testkit::host::{compare, names, names_in_parts, tree};
+use nandlab_testkit::share::whole_or;
 use nandlab_testkit::tools::{find, succeed, text};
 use nandlab_vfs::{Caller, Errno, FileSystem, FileType, Ino, NewNode, SetAttr, Time, path};
 use std::fs;
@@ -47,7 +48,12 @@ fn a_tree_is_read_back_whatever_the_maker_was_asked() {
             "huffman_only",
         ],
     ];
-    for options in choices {
+    // A sample has tables as they are, a fragment for each end, and a compressor's option.
+    for options in choices
+        .into_iter()
+        .skip(whole_or(0, 2))
+        .step_by(whole_or(1, 2))
+    {
         let mut fs = Squashfs::mount(made(dir.path(), options)).unwrap();
         compare(&mut fs, Ino::ROOT, dir.path(), &["dev"]);
         assert_eq!(fs.check().unwrap().findings, [], "{options:?}");

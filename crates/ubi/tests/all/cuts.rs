@@ -2,12 +2,13 @@
 //! attach that follows, with each kind of memory: all calls before the cut are done, the call under
 //! way is done in part, and work goes on.
 
-use crate::common::{memories, spec};
+use crate::common::{memories, spec, tried};
 use crate::lives::{Model, Op, device};
 use nandlab_nand::{Chip, CrashStates, LoggedOp, Reliability};
 use nandlab_sim::{Nanos, rng};
 use nandlab_testkit::bugs::{NOT_SHRUNK, assert_row};
 use nandlab_testkit::media::Media;
+use nandlab_testkit::share::whole_or;
 use nandlab_ubi::{Commit, LogOptions, Memory, Options, SeededBug, Ubi};
 use rand::Rng as _;
 use std::cell::Cell;
@@ -285,24 +286,24 @@ fn explore_seeds(seeds: u64, size: Size, options: Options, name: &str) -> u32 {
 #[test]
 fn every_cut_is_survived() {
     let mut states = 0;
-    for (name, options) in memories() {
+    for (name, options) in tried() {
         let here = explore_seeds(6, SMALL, options, name);
         eprintln!("{name}: {here} states");
         states += here;
     }
-    assert!(states > 35_000, "{states}");
+    assert!(states > whole_or(35_000, 9_000), "{states}");
 }
 
 #[test]
 fn every_cut_is_survived_where_most_of_the_tables_sleep() {
     let mut states = 0;
-    for (name, options) in memories()
+    for (name, options) in tried()
         .into_iter()
         .filter(|(_, options)| incremental(options))
     {
         states += explore_seeds(3, LARGE, options, name);
     }
-    assert!(states > 5_000, "{states}");
+    assert!(states > whole_or(5_000, 1_200), "{states}");
 }
 
 fn incremental(options: &Options) -> bool {

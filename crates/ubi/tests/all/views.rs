@@ -1,6 +1,6 @@
 //! Volumes seen as disks and as flash.
 
-use crate::common::{chip, flaky, memories, spec};
+use crate::common::{chip, flaky, memories, spec, tried};
 use nandlab_block::{BlockDevice, BlockError, Lba, Ram};
 use nandlab_jffs2::{Format, Jffs2, Medium, format as jffs2_format};
 use nandlab_mtd::{Block, Fault, FaultInjector, Geometry, Mtd, MtdError, Page};
@@ -86,7 +86,7 @@ fn a_volume_is_a_disk_like_any_other() {
 /// got since.
 #[test]
 fn a_cut_leaves_each_sector_old_or_new() {
-    for (name, options) in memories() {
+    for (name, options) in tried() {
         let mut random = rng(2, name);
         let chip = disk(
             Chip::new(spec(3, 64, Reliability::default())).unwrap(),

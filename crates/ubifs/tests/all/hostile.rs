@@ -4,6 +4,7 @@ use crate::made::{SHAPES, made};
 use crate::salvage::{nodes, with_a_file};
 use nandlab_sim::mix;
 use nandlab_testkit::hostile::use_up;
+use nandlab_testkit::share::whole_or;
 use nandlab_ubifs::format::Kind;
 use nandlab_ubifs::{Bare, Ubifs};
 use nandlab_vfs::tree::{Tree, snapshot};
@@ -175,7 +176,7 @@ fn three_thousand_forged_volumes_neither_panic_nor_hang() {
         .enumerate()
     {
         let bytes = small(options);
-        for seed in 0..1500u64 {
+        for seed in (0..1500u64).step_by(whole_or(1, 7)) {
             let mut forged = bytes.clone();
             for number in 0..1 + seed % 4 {
                 let word = mix(index as u64 * 10_000 + seed, number);
@@ -195,7 +196,8 @@ fn three_thousand_forged_volumes_neither_panic_nor_hang() {
             }
         }
     }
-    assert!(mounted > 1000, "{mounted} of 3000 were mounted");
+    let least = whole_or(1000, 140);
+    assert!(mounted > least, "{mounted} were mounted");
 }
 
 /// Calls that write everywhere, whatever they answer.

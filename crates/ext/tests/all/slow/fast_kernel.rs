@@ -46,7 +46,10 @@ const RECOVER: &str = r#"
 /// each copy and lists it.
 const WORK: &str = r#"
     cuts=0
-    cut() {
+    calls=0
+    cut() { # makes two copies in $each calls
+        calls=$((calls + 1))
+        [ $((calls % each)) -lt 2 ] || return 0
         dd if=/tmp/live of=$copies bs=1M seek=$((cuts * MIB)) conv=notrunc 2> /dev/null || exit 1
         cuts=$((cuts + 1))
     }
@@ -260,7 +263,8 @@ struct Seen {
 
 #[test]
 fn we_recover_the_fast_commits_that_the_kernel_left_to_the_tree_that_it_recovers() {
-    let mut volumes = Volumes::new(format!("{RECOVER}{WORK}"));
+    let (each, fewest) = whole_or((2, (20, 8, 25)), (6, (5, 2, 6)));
+    let mut volumes = Volumes::new(format!("each={each}\n{RECOVER}{WORK}"));
     for &(name, options, mode) in tried() {
         let mut source = String::new();
         let mut disk = made_by_mke2fs(MIB * 1024, options);
@@ -283,9 +287,10 @@ fn we_recover_the_fast_commits_that_the_kernel_left_to_the_tree_that_it_recovers
         let mut copies = volumes.load(&format!("{name} copies"));
         let seen = judge(name, &mut copies, &report.manifests, cuts);
         println!("{name}: {cuts} cuts, {seen:?}");
-        assert!(seen.fast >= 20 && seen.torn >= 8, "{seen:?}");
+        let (fast, torn, alike) = fewest;
+        assert!(seen.fast >= fast && seen.torn >= torn, "{seen:?}");
         // Linux refuses its own fast commits of an open file without a name.
-        assert!(seen.alike >= 25 && seen.refused <= 2, "{seen:?}");
+        assert!(seen.alike >= alike && seen.refused <= 2, "{seen:?}");
         assert!(
             (1..=9).all(|kind| seen.kinds.contains_key(&kind)),
             "{seen:?}"
@@ -376,7 +381,8 @@ impl User {
     /// The volumes that cuts leave.
     fn left(self) -> Vec<Ram> {
         let records = self.ext.into_device().into_parts().1;
-        let left = self.cuts.iter().map(|cut| {
+        let cuts = self.cuts.iter().step_by(whole_or(1, 5));
+        let left = cuts.map(|cut| {
             let mut disk = self.base.clone();
             for record in &records[..*cut] {
                 record.apply(&mut disk).unwrap();
@@ -433,6 +439,6 @@ fn the_kernel_recovers_the_fast_commits_that_we_left_to_the_tree_that_we_recover
             );
         }
         println!("{name}: {fast} with fast commits");
-        assert!(fast >= 20, "{fast}");
+        assert!(fast >= whole_or(20, 4), "{fast}");
     }
 }

@@ -8,6 +8,7 @@ use nandlab_oracle::manifest::Manifest;
 use nandlab_oracle::manifest::differences;
 use nandlab_testkit::disk::word;
 use nandlab_testkit::kernel::{BothWays, EDIT, Volumes, plant};
+use nandlab_testkit::share::whole_or;
 use nandlab_vfs::FileSystem;
 
 fn formatted(kib: u64, choices: &Format) -> Ram {
@@ -54,11 +55,14 @@ fn the_kernel_and_we_see_the_same_trees_both_ways() {
         journal: true,
         ..Format::default()
     };
-    both_ways().run(vec![
+    let volumes = [
         ("small", "ext2", formatted(32 * 1024, &Format::default())),
         ("large", "ext2", formatted(64 * 1024, &large)),
         ("middle", "ext3", formatted(48 * 1024, &middle)),
-    ]);
+    ];
+    // Volumes of ext3 are those of `journaled_kernel.rs`, too.
+    let tried = volumes.into_iter().take(whole_or(3, 1));
+    both_ways().run(tried.collect());
 }
 
 /// The power goes while the journal holds what is not at home, and a file is open that has no name.

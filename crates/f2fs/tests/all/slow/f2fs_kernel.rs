@@ -8,6 +8,7 @@ use nandlab_block::Ram;
 use nandlab_f2fs::{F2fs, Finding, Format, InPlace, Options, Policy, format};
 use nandlab_oracle::manifest::{Kind, Manifest, differences};
 use nandlab_testkit::kernel::{BothWays, EDIT, Volumes, listed, plant};
+use nandlab_testkit::share::whole_or;
 use nandlab_testkit::xattrs;
 use nandlab_vfs::{FileSystem, Ino, SetXattr, Time};
 
@@ -48,10 +49,12 @@ fn the_kernel_and_we_see_the_same_trees_both_ways() {
         entries_min: 400,
         landmark: "moved random",
     };
-    both.run(vec![
+    let mut volumes = vec![
         ("defaults", "f2fs", formatted(80, &Format::default())),
         ("sections", "f2fs", formatted(160, &sections)),
-    ]);
+    ];
+    volumes.truncate(whole_or(2, 1));
+    both.run(volumes);
 }
 
 /// The kernel's volume in the middle of its use: a checkpoint, an orphan, and fsyncs behind that.
@@ -175,7 +178,9 @@ fn the_kernel_recovers_nodes_in_each_order_to_what_we_recover() {
 }
 
 /// Random calls on each much-used volume.
-const CALLS: u64 = 20_000;
+fn calls() -> u64 {
+    whole_or(20_000, 5_000)
+}
 
 #[test]
 fn the_kernel_sees_what_many_calls_made_of_volumes_that_are_nearly_full() {
@@ -212,17 +217,17 @@ fn the_kernel_sees_what_many_calls_made_of_volumes_that_are_nearly_full() {
     let mut volumes = Volumes::new([xattrs::FUNCTION, F2FS].concat());
     volumes.file("/xattrs", xattrs::program());
     let mut ours = Vec::new();
-    for (seed, (name, options)) in (41..).zip(sets) {
+    for (seed, (name, options)) in (41..).zip(sets).step_by(whole_or(1, 2)) {
         let mut disk = formatted(96, &Format::default());
         let mut f2fs = F2fs::mount(&mut disk, options).unwrap();
         let mut aging = Aging::new(&mut f2fs, seed);
-        aging.run(&mut f2fs, CALLS);
+        aging.run(&mut f2fs, calls());
         aging.model.release(&mut f2fs);
         let counts = f2fs.counts();
         println!("{name}: {} % full, {counts:?}", aging.percent());
         assert!(aging.percent() >= FULL && counts.cleaned_background > 0);
         assert!(
-            counts.threaded > 1000 || counts.cleaned > 20,
+            counts.threaded > whole_or(1000, 200) || counts.cleaned > whole_or(20, 4),
             "{name}: {counts:?}"
         );
         f2fs.unmount().unwrap();
@@ -270,7 +275,7 @@ const WORK: &str = r#"
             [ $((n % 5)) = 0 ] && dd if=/dev/urandom of=a/synced-$((n % 20)) bs=1000 seek=$((n % 30)) count=3 conv=fsync,notrunc 2> /dev/null
             [ $((n % 7)) = 0 ] && dd if=/dev/urandom of=b/new-$n bs=9000 count=1 conv=fsync 2> /dev/null
             [ $n = 60 ] && sync
-            [ $n = 200 ] && echo > /tmp/$2
+            [ $n = READY ] && echo > /tmp/$2
         done
     }
     mp f2fs || exit 1
@@ -283,17 +288,20 @@ fn we_recover_what_the_kernel_left_when_it_was_killed_to_the_tree_that_it_recove
         ("log-only", "mode=lfs"),
         ("bare", "noinline_data,noinline_dentry,active_logs=4"),
     ];
-    let mut volumes = Volumes::new(WORK);
-    for (name, options) in kinds {
+    let kinds = &kinds[..whole_or(3, 1)];
+    let ready = whole_or("200", "90");
+    let mut volumes = Volumes::new(WORK.replace("READY", ready));
+    for &(name, options) in kinds {
         volumes.add(name, &mut made_by_mkfs(64, &[]), |device| {
             format!("work {device} {name} {options} &\n")
         });
     }
-    volumes.kill_when_ready(&kinds.map(|(name, _)| name));
+    let names: Vec<_> = kinds.iter().map(|(name, _)| *name).collect();
+    volumes.kill_when_ready(&names);
 
     volumes.shell(F2FS);
     let mut ours = Vec::new();
-    for (name, options) in kinds {
+    for &(name, options) in kinds {
         let mut disk = volumes.load(name);
         let mut f2fs = common::read_only(&mut disk);
         let tree = no_times(&manifest(&mut f2fs));

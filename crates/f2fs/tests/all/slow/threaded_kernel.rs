@@ -9,12 +9,18 @@ use nandlab_testkit::kernel::Volumes;
 use nandlab_testkit::share::whole_or;
 use nandlab_vfs::{Caller, FileSystem, Ino, NewNode, Sync, Time};
 
-/// Files, bytes of each, and bytes of a write that an fsync follows.
-const FILES: u64 = 40;
+/// Bytes of a file, and of a write that an fsync follows.
 const FILE: u64 = 4 << 20;
 const PIECE: u64 = 1 << 20;
 /// Rounds, each of which overwrites a piece of every file.
-const ROUNDS: u64 = 16;
+fn rounds() -> u64 {
+    whole_or(16, 8)
+}
+
+/// Files on a volume.
+fn file_count() -> u64 {
+    whole_or(40, 16)
+}
 
 /// Shell: the same calls. After each round `NAME` says the blocks that filled holes, and those that
 /// did not.
@@ -64,7 +70,7 @@ fn ours(disk: &mut Ram) -> Blocks {
         blocks.push((counts.threaded, all - counts.threaded));
     };
     let mut files = Vec::new();
-    for file in 0..FILES {
+    for file in 0..file_count() {
         let name = file.to_string();
         let caller = Caller::root(now);
         let made = f2fs.create(Ino::ROOT, name.as_bytes(), NewNode::File, 0o644, caller);
@@ -77,7 +83,7 @@ fn ours(disk: &mut Ram) -> Blocks {
     }
     f2fs.sync().unwrap();
     tell(&f2fs);
-    for round in 0..ROUNDS {
+    for round in 0..rounds() {
         for (file, ino) in (0..).zip(&files) {
             let at = (round + file) % (FILE / PIECE);
             f2fs.write(*ino, at * PIECE, &data, now).unwrap();
@@ -97,11 +103,11 @@ fn start(blocks: &Blocks) -> Option<usize> {
 
 #[test]
 fn threaded_logging_starts_in_the_round_in_which_the_kernels_starts() {
-    let work = WORK.replace("FILES", &FILES.to_string());
-    let mut volumes = Volumes::new(work.replace("ROUNDS", &ROUNDS.to_string()));
+    let work = WORK.replace("FILES", &file_count().to_string());
+    let mut volumes = Volumes::new(work.replace("ROUNDS", &rounds().to_string()));
     let mut found = Vec::new();
-    let volumes_tried = [("segments", 384, 1), ("sections", 512, 4)];
-    for &(name, mib, segs_per_sec) in &volumes_tried[..whole_or(2, 1)] {
+    let whole: &[_] = &[("segments", 384, 1), ("sections", 512, 4)];
+    for &(name, mib, segs_per_sec) in whole_or(whole, &[("small", 160, 1)]) {
         let mut disk = ram(mib * 1024);
         let choices = Format {
             segs_per_sec,
@@ -113,6 +119,7 @@ fn threaded_logging_starts_in_the_round_in_which_the_kernels_starts() {
         assert_clean(&mut disk, name);
         found.push((name, blocks));
     }
+    assert!(found.iter().any(|(_, ours)| start(ours).is_some()));
     let report = volumes.boot();
     for (name, ours) in found {
         let pair = |said: &String| {

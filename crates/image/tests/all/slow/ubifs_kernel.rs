@@ -16,6 +16,7 @@ use nandlab_image::volume::{Access, Opening, Volume};
 use nandlab_oracle::manifest::{Manifest, differences};
 use nandlab_oracle::{Disk, Report};
 use nandlab_testkit::manifest::manifest;
+use nandlab_testkit::share::whole_or;
 use nandlab_testkit::xattrs::{self, Attributes};
 use nandlab_testkit::{kernel, tools};
 use nandlab_ubifs::format::{Kind, node};
@@ -157,6 +158,11 @@ impl Case {
     }
 }
 
+/// All cases, or the last one, which has the newest format and the longest history.
+fn cases() -> &'static [Case] {
+    &CASES[whole_or(0, 3)..]
+}
+
 #[test]
 fn the_kernel_mounts_each_volume_of_a_ubi_image_of_ours() {
     let scratch = tempfile::tempdir().unwrap();
@@ -175,7 +181,7 @@ fn the_kernel_mounts_each_volume_of_a_ubi_image_of_ours() {
     script += include_str!("volumes.sh");
     script += "mp ubi && mp ubifs && mount -t debugfs d /sys/kernel/debug || exit 1\n";
     let mut place = 0;
-    for case in &CASES {
+    for case in cases() {
         let bytes = case.image(scratch.path(), &trees);
         disk.write_all_at(&bytes, place).unwrap();
         script += &case.script(place / UNIT);
@@ -184,7 +190,7 @@ fn the_kernel_mounts_each_volume_of_a_ubi_image_of_ours() {
     let report = kernel::boot(guest(&path).script(script));
     let disk = File::open(path).unwrap();
     let mut place = 0;
-    for case in &CASES {
+    for case in cases() {
         let mut dump = vec![0; case.bytes() as usize];
         disk.read_exact_at(&mut dump, place).unwrap();
         place += case.bytes();
@@ -209,7 +215,7 @@ fn judge_repairs(scratch: &Path, left: &File, before: &Report) {
     script += "mp ubi && mp ubifs && mount -t debugfs d /sys/kernel/debug || exit 1\n";
     let mut place = 0;
     let mut damaged = 0;
-    for case in &CASES {
+    for case in cases() {
         let mut dump = vec![0; case.bytes() as usize];
         left.read_exact_at(&mut dump, place).unwrap();
         let image = scratch.join("dump");
@@ -226,10 +232,13 @@ fn judge_repairs(scratch: &Path, left: &File, before: &Report) {
         script += &case.script(place / UNIT);
         place += case.bytes();
     }
-    assert!(damaged >= 2, "{damaged}");
+    assert!(damaged >= whole_or(2, 1), "{damaged}");
     println!("{damaged} volumes repaired");
     let report = kernel::boot(guest(&path).script(script));
-    for (case, name) in CASES.iter().flat_map(|case| NAMES.map(|name| (case, name))) {
+    for (case, name) in cases()
+        .iter()
+        .flat_map(|case| NAMES.map(|name| (case, name)))
+    {
         let key = format!("{}-{name}", case.key);
         let left = &before.manifests[&format!("{key}-after")];
         assert_eq!(differences(left, &report.manifests[&key]), "", "{key}");

@@ -9,6 +9,7 @@ use nandlab_jbd::{Checkpoint, Journal, MAGIC, Map, Options, State};
 use nandlab_oracle::manifest::differences;
 use nandlab_oracle::{Disk, Oracle};
 use nandlab_sim::mix;
+use nandlab_testkit::share::whole_or;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -138,6 +139,13 @@ fn differing(ours: &[u8], theirs: &[u8], apart: &[Range<usize>]) -> Vec<usize> {
         .collect()
 }
 
+/// Each size of blocks with each of two ways. A sample has the smallest with the first way and the
+/// largest with the second.
+fn cases<T: Copy>(ways: [T; 2]) -> impl Iterator<Item = (u32, T)> {
+    let all = [1024, 2048, 4096].map(|block| ways.map(|way| (block, way)));
+    all.into_iter().flatten().step_by(whole_or(1, 5))
+}
+
 /// Uses a volume in ways that leave everything a journal can hold: several transactions, revoked
 /// metadata and data, blocks that look like the journal's own.
 const USE: &str = r#"
@@ -162,10 +170,7 @@ const USE: &str = r#"
 fn we_recover_what_the_kernel_left_as_e2fsck_and_the_kernel_do() {
     let scratch = tempfile::tempdir().unwrap();
     let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
-    let cases: Vec<(u32, &str)> = [1024, 2048, 4096]
-        .into_iter()
-        .flat_map(|block| [(block, "journal"), (block, "ordered")])
-        .collect();
+    let cases: Vec<(u32, &str)> = cases(["journal", "ordered"]).collect();
     let mut guest = oracle.guest();
     let mut script = format!("{USE}\nmp ext4 || exit 1\n");
     let mut paths = Vec::new();
@@ -191,8 +196,9 @@ fn we_recover_what_the_kernel_left_as_e2fsck_and_the_kernel_do() {
         total.revoked += found.revoked;
         total.copied += found.copied;
     }
+    let (revoked, copied) = whole_or((100, 600), (30, 200));
     assert!(
-        total.revoked > 100 && total.copied > 600,
+        total.revoked > revoked && total.copied > copied,
         "too little to judge by: {total:?}"
     );
     compare_with_the_kernel(&oracle, &paths);
@@ -399,9 +405,7 @@ fn e2fsck_and_the_kernel_recover_what_we_left() {
     let mut guest = oracle.guest();
     let mut script = "mp ext4 || exit 1\n".to_owned();
     let mut volumes = BTreeMap::new();
-    let cases = [1024, 2048, 4096]
-        .into_iter()
-        .flat_map(|block| [(block, Checkpoint::Copy), (block, Checkpoint::Remap)]);
+    let cases = cases([Checkpoint::Copy, Checkpoint::Remap]);
     for ((block, checkpoint), device) in cases.zip('a'..) {
         let ours = write_ours(
             scratch.path().join(format!("{block}-{checkpoint:?}")),

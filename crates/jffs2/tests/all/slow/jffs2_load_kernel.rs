@@ -11,15 +11,24 @@ use nandlab_jffs2::{Jffs2, Severity};
 use nandlab_mtd::{Image, Mtd};
 use nandlab_oracle::Report;
 use nandlab_oracle::manifest::differences;
+use nandlab_testkit::share::whole_or;
 use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Erase blocks of 128 KiB, on NOR and on NAND.
-const BLOCKS: u32 = 32;
+fn blocks() -> u32 {
+    whole_or(32, 14)
+}
 const BLOCK: u32 = 128 * 1024;
 /// The calls come in so many parts; after each the medium is taken as a cut would leave it.
-const PARTS: usize = 4;
-const CALLS: usize = 6400;
+fn parts() -> usize {
+    whole_or(4, 2)
+}
+
+/// The calls of all parts.
+fn call_count() -> usize {
+    whole_or(6400, 2800)
+}
 
 /// A life of a medium, LIVE; COPY is another of the same kind, on which the kernel sees what is
 /// left of it. Without writing: its collector may move the reference to a replaced attribute, which
@@ -31,7 +40,7 @@ const LIFE: &str = r#"
     life() { # KIND LIVE COPY
         local kind=$1 live=$2 copy=$3 part
         mount -t jffs2 $live /mnt || return 1
-        for part in 0 1 2 3; do
+        for part in PARTS; do
             /play calls /mnt /calls$part && stopped $live && : >/mnt/last$part && ${kind}_into $live /tmp/dump && going $live && passes $live 20 || return 1
             send $kind-cut$part /tmp/dump && ${kind}_from $copy /tmp/dump && look $copy $kind-cut$part || return 1
         done
@@ -48,7 +57,7 @@ fn load() -> Load {
         seed: 11,
         files: 150,
         file_bytes: 120_000,
-        live_bytes: 2_900_000,
+        live_bytes: whole_or(2_900_000, 900_000),
         fsync_each: 15,
         xattrs: true,
     }
@@ -85,7 +94,9 @@ fn compare<M: Mtd>(report: &Report, key: &str, mut fs: Jffs2<M>) {
 
 #[test]
 fn what_the_kernel_left_after_much_work_reads_as_the_kernel_reads_it_cut_off_or_not() {
-    let calls: Vec<Call> = Calls::new(load()).take(CALLS).collect();
+    let blocks = blocks();
+    let parts = parts();
+    let calls: Vec<Call> = Calls::new(load()).take(call_count()).collect();
     let noise: usize = calls
         .iter()
         .map(|call| {
@@ -97,12 +108,12 @@ fn what_the_kernel_left_after_much_work_reads_as_the_kernel_reads_it_cut_off_or_
         })
         .sum();
     assert!(
-        noise > (BLOCKS * BLOCK) as usize * 3 / 2,
+        noise > (blocks * BLOCK) as usize * 3 / 2,
         "{noise} bytes that cannot be compressed: more than fit, so that much was collected"
     );
     assert!(bytes(3, 5000) != bytes(4, 5000));
     let mut machine = guest::guest("");
-    for (part, calls) in calls.chunks(CALLS / PARTS).enumerate() {
+    for (part, calls) in calls.chunks(calls.len() / parts).enumerate() {
         machine = machine.file(
             format!("/calls{part}"),
             calls
@@ -113,22 +124,25 @@ fn what_the_kernel_left_after_much_work_reads_as_the_kernel_reads_it_cut_off_or_
     }
     let script = format!(
         "mkdir /copy; echo 360000 >/proc/sys/vm/dirty_writeback_centisecs
-         mp brd rd_nr=1 rd_size={kib} && simulated {BLOCKS},{BLOCKS} erase && mp mtdram total_size={kib} erase_size=128 &&
+         mp brd rd_nr=1 rd_size={kib} && simulated {blocks},{blocks} erase && mp mtdram total_size={kib} erase_size=128 &&
             mp block2mtd block2mtd=/dev/ram0,128KiB && mp mtdblock && mp jffs2 && cat /proc/mtd || exit 1
          life nor mtd3 mtd4 || exit 1
          life nand mtd0 mtd1 || exit 1
          say erases $(erases)\n",
-        kib = BLOCKS * BLOCK / 1024
+        kib = blocks * BLOCK / 1024
     );
-    let report = guest::boot(machine.script([guest::FUNCTIONS, LIFE, &script].concat()));
+    let numbers: Vec<String> = (0..parts).map(|part| part.to_string()).collect();
+    let life = LIFE.replace("PARTS", &numbers.join(" "));
+    let report = guest::boot(machine.script([guest::FUNCTIONS, &life, &script].concat()));
     let erases: u32 = report.value("erases").unwrap().parse().unwrap();
     println!(
         "{} calls, {noise} bytes of noise, {erases} erases of NAND",
         calls.len()
     );
     // Two media at least were written anew, and the copies erased for each dump.
-    assert!(erases > BLOCKS * (PARTS as u32 + 3), "{erases} erases");
-    for part in ["cut0", "cut1", "cut2", "cut3", "clean"] {
+    assert!(erases > blocks * (parts as u32 + 3), "{erases} erases");
+    let cuts = numbers.iter().map(|number| format!("cut{number}"));
+    for part in cuts.chain(["clean".into()]) {
         let [nor, nand] = ["nor", "nand"].map(|kind| format!("{kind}-{part}"));
         compare(
             &report,
@@ -142,7 +156,7 @@ fn what_the_kernel_left_after_much_work_reads_as_the_kernel_reads_it_cut_off_or_
         );
     }
     // The call before a cut: NOR has no buffer, on NAND its name waits for the rest of a page.
-    for part in 0..PARTS {
+    for part in 0..parts {
         let last = format!("./last{part}");
         let has = |kind: &str, last: &str| {
             report.manifests[&format!("{kind}-cut{part}")].contains_key(Path::new(last))

@@ -82,10 +82,7 @@ pub fn assert_near(heading: &str, found: &[(&str, f64)]) {
 /// Fails if a comparison's rows are not those under the heading: names, and the kernel's and our
 /// instructions.
 pub fn assert_compared(heading: &str, table: &str) {
-    let page = fs::read_to_string(PAGE).unwrap_or_else(|error| panic!("{PAGE}: {error}"));
-    let after = page.lines().skip_while(|line| *line != heading).skip(1);
-    let section = after.take_while(|line| !line.starts_with('#'));
-    let published: Vec<_> = section.filter_map(compared).collect();
+    let published = comparison(heading);
     let found: Vec<_> = table.lines().filter_map(compared).collect();
     let names = |rows: &[(String, [f64; 2])]| -> Vec<String> {
         rows.iter().map(|(name, _)| name.clone()).collect()
@@ -102,6 +99,19 @@ pub fn assert_compared(heading: &str, table: &str) {
             "{name}: {found:?}, {PAGE} has {published:?}, and should have\n{table}"
         );
     }
+}
+
+/// The kernel's instructions of each row of the comparison under the heading.
+pub fn kernels(heading: &str) -> BTreeMap<String, f64> {
+    let rows = comparison(heading).into_iter();
+    rows.map(|(name, [kernel, _])| (name, kernel)).collect()
+}
+
+fn comparison(heading: &str) -> Vec<(String, [f64; 2])> {
+    let page = fs::read_to_string(PAGE).unwrap_or_else(|error| panic!("{PAGE}: {error}"));
+    let after = page.lines().skip_while(|line| *line != heading).skip(1);
+    let section = after.take_while(|line| !line.starts_with('#'));
+    section.filter_map(compared).collect()
 }
 
 /// A row of a comparison: its name, the kernel's and our instructions.

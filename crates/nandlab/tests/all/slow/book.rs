@@ -4,9 +4,11 @@
 //! included. In the shown output, `...` stands for any part of a line, and alone on a line for any
 //! lines. A command without shown output must only end well; `(exit status N)` as the last line
 //! says that it must not. The fences of a page run one after another in one directory, in which
-//! the checkout's directories are visible. Not run are fences `console,ignore`, and `cargo xtask`
-//! and `cargo install`, which build.
+//! the checkout's directories are visible. Fences `console,whole` take long: `cargo xtask test
+//! whole` runs them. Not run are fences `console,ignore`, and `cargo xtask` and `cargo install`,
+//! which build.
 
+use nandlab_testkit::share::is_whole;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -54,7 +56,12 @@ fn steps(text: &str) -> Vec<Step> {
             fence = if fence.is_none() { Some(info) } else { None };
             continue;
         }
-        if fence != Some("console") {
+        let is_run = match fence {
+            Some("console") => true,
+            Some("console,whole") => is_whole(),
+            _ => false,
+        };
+        if !is_run {
             continue;
         }
         if let Some(command) = line.strip_prefix("$ ") {

@@ -10,6 +10,7 @@ use nandlab_image::volume::{Access, Opening, Volume};
 use nandlab_oracle::manifest::{Manifest, differences};
 use nandlab_oracle::{Disk, Report};
 use nandlab_testkit::manifest::listed;
+use nandlab_testkit::share::whole_or;
 use nandlab_testkit::{kernel, tools};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -121,10 +122,13 @@ impl Shelf {
 
 /// The states of all cells, in equal parts.
 fn kept(lab: &Lab) -> [Shelf; 2] {
-    let cuts = std::env::var(CUTS).unwrap_or_else(|_| "1".into());
+    let asked = std::env::var(CUTS);
+    // A third of the cells meets every file system and every layer.
+    let every = if asked.is_ok() { 1 } else { whole_or(1, 3) };
+    let cuts = asked.unwrap_or_else(|_| "1".into());
     let mut shelves = ["one", "two"].map(|name| Shelf::new(lab.path(name)));
     let mut turn = [0, 1].into_iter().cycle();
-    for cell in cells() {
+    for cell in cells().into_iter().step_by(every) {
         for path in kept_of(lab, &cell, &cuts) {
             shelves[turn.next().unwrap()].take(&cell, &path);
         }
@@ -288,7 +292,7 @@ fn the_kernel_recovers_what_cuts_leave_to_the_trees_that_we_recover() {
         println!("states: {counts:?}");
     }
     let states: usize = shelves.iter().map(|shelf| shelf.states.len()).sum();
-    assert!(states >= 60, "{states} states");
+    assert!(states >= whole_or(60, 20), "{states} states");
     let faults: Vec<&str> = verdicts
         .iter()
         .flat_map(|verdicts| verdicts.faults.iter().map(String::as_str))

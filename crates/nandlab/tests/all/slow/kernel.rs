@@ -131,12 +131,17 @@ fn complaint(report: &Report, key: &str) -> Option<String> {
     (!clean).then(|| format!("checker: exit status {:?}\n{printed}", report.value(&key)))
 }
 
+/// Rounds of `churn` in the first life: enough to fill the flash.
+fn rounds() -> u32 {
+    whole_or(12, 6)
+}
+
 /// Shell: the first life of a file system, and what is asked of it in the next.
 const LIVES: &str = r#"
     first() { # TYPE DEVICE MAKE
         local queue=/sys/block/${2#/dev/}/queue
         random=1 fsyncs=0
-        mp $1 && $3 $2 >/dev/null && mount -t $1 -o discard $2 /mnt && tree 200 && change 200 && churn /mnt/churn 12 || return 1
+        mp $1 && $3 $2 >/dev/null && mount -t $1 -o discard $2 /mnt && tree 200 && change 200 && churn /mnt/churn $rounds || return 1
         rm /mnt/churn && sync && fstrim /mnt && manifest /mnt $1-written || return 1
         say $1-cache $(cat $queue/write_cache), fua $(cat $queue/fua)
         say $1-fsyncs $fsyncs
@@ -161,7 +166,9 @@ fn lives(kinds: &[Kind], verb: impl Fn(&Kind, &str) -> String) -> String {
         .iter()
         .enumerate()
         .map(life)
-        .fold(LIVES.into(), |script, life| script + &life)
+        .fold(format!("rounds={}\n{LIVES}", rounds()), |script, life| {
+            script + &life
+        })
 }
 
 #[test]
@@ -310,7 +317,10 @@ fn assert_tally_is_whole(disk: &Flash, name: &str) {
 }
 
 /// Steps of each file system in the life that is cut.
-const STEPS: usize = 48;
+fn steps() -> usize {
+    whole_or(48, 24)
+}
+
 /// Cuts of each file system's life.
 fn cuts_each() -> usize {
     whole_or(8, 2)
@@ -335,19 +345,21 @@ fn live_and_promise() -> [Cut; 2] {
             promises: Vec::new(),
         }
     });
+    let churns = whole_or(8, 4);
     let begin = |(i, cut): (usize, &Cut)| {
         let name = cut.kind.name;
         let make = cut.kind.make;
         let device = device(i);
         format!(
-            "mp {name} && {make} {device} >/dev/null && mkdir /mnt/{name} && mount -t {name} -o discard {device} /mnt/{name} && churn /mnt/{name}/churn 8 || exit 1\n"
+            "mp {name} && {make} {device} >/dev/null && mkdir /mnt/{name} && mount -t {name} -o discard {device} /mnt/{name} && churn /mnt/{name}/churn {churns} || exit 1\n"
         )
     };
     let begins: String = cuts.iter().enumerate().map(begin).collect();
     // The volumes are left mounted: whatever is still in the guest's memory at the end was never
     // promised.
+    let steps = steps();
     let script = format!(
-        "{}{begins}for n in $(seq {STEPS}); do step ext4 $n && step f2fs $n || exit 1; done\nsay promise end\n",
+        "{}{begins}for n in $(seq {steps}); do step ext4 $n && step f2fs $n || exit 1; done\nsay promise end\n",
         include_str!("../common/promises.sh")
     );
     let bench = Bench::new(cuts.iter().map(|cut| &cut.disk), &[EXT4, F2FS], &script);
@@ -466,7 +478,7 @@ fn what_was_fsynced_is_there_after_a_power_cut_anywhere() {
         );
         let wrong = match report.value(&format!("{key}-refused")) {
             Some(what) => vec![format!("{what} refused")],
-            None => promises::broken(&cut.promises, t, &tree, &noise, STEPS)
+            None => promises::broken(&cut.promises, t, &tree, &noise, steps())
                 .into_iter()
                 .chain(complaint(&report, &key))
                 .collect(),
@@ -496,7 +508,11 @@ fn assert_recovery_had_work(cuts: &[Cut], dmesg: &str) {
             promises::summary(&cut.promises),
             cut.disk.log().len()
         );
-        assert!(cut.promises.len() >= STEPS + STEPS / 4, "{}", cut.kind.name);
+        assert!(
+            cut.promises.len() >= steps() + steps() / 4,
+            "{}",
+            cut.kind.name
+        );
     }
     let journals = dmesg.matches("recovery complete").count();
     let rolled = dmesg.matches("recover_data: ino").count();

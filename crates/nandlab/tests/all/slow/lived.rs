@@ -2,6 +2,7 @@
 //! for the real kernel, also when the command was killed. Needs root, `/dev/fuse` and git.
 
 use nandlab_oracle::{Disk, Oracle};
+use nandlab_testkit::share::whole_or;
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -154,7 +155,7 @@ fn a_clone_a_build_and_a_package_in_each_image_are_read_equal_by_the_kernel() {
     let origin = scratch.path().join("origin");
     repository(&origin);
     let package = package(scratch.path());
-    for format in &FORMATS {
+    for format in &FORMATS[..whole_or(3, 1)] {
         let image = scratch.path().join(format.0);
         let dir = scratch.path().join(format!("{}.dir", format.0));
         fs::create_dir(&dir).unwrap();

@@ -13,6 +13,7 @@ use crate::guest::{
 };
 use nandlab_ftl::nftl::{NftlOptions, Ordering};
 use nandlab_oracle::{Disk, Report, manifest};
+use nandlab_testkit::share::whole_or;
 use std::{collections::BTreeMap, fs, path::Path};
 
 /// nftl takes only devices whose name begins with "DiskOnChip" (`nftl_add_mtd`,
@@ -300,7 +301,9 @@ fn attach_messages(report: &Report, key: &str) -> String {
 }
 
 /// Cuts of each fold.
-const CUTS: u64 = 10;
+fn cuts_each() -> u64 {
+    whole_or(10, 3)
+}
 
 #[test]
 fn a_medium_cut_in_the_middle_of_a_fold_is_found_whole_by_the_kernel() {
@@ -327,9 +330,9 @@ fn a_medium_cut_in_the_middle_of_a_fold_is_found_whole_by_the_kernel() {
             };
             // From the first operation to the last: while sectors are copied, while what is not
             // needed any more is erased, and what the write does then.
-            for n in 0..CUTS {
-                let step =
-                    fold.steps.start + (fold.steps.end - 1 - fold.steps.start) * n / (CUTS - 1);
+            for n in 0..cuts_each() {
+                let step = fold.steps.start
+                    + (fold.steps.end - 1 - fold.steps.start) * n / (cuts_each() - 1);
                 let key = format!(
                     "{ordering:?}-{}-{n}",
                     if in_place { "place" } else { "elsewhere" }
@@ -344,7 +347,7 @@ fn a_medium_cut_in_the_middle_of_a_fold_is_found_whole_by_the_kernel() {
     println!("{} cuts", cuts.len());
     assert_eq!(
         cuts.len() as u64,
-        4 * CUTS,
+        4 * cuts_each(),
         "folds of both kinds in both orders of operations"
     );
     let report = looked_at(shape, &cuts);

@@ -5,7 +5,7 @@ use nandlab_testkit::share::whole_or;
 
 /// Moments of each signal.
 fn moments() -> u32 {
-    whole_or(100, 30)
+    whole_or(100, 10)
 }
 
 #[test]

@@ -70,6 +70,7 @@ fn vfat_f2fs_and_ext4_keep_a_tree() {
 }
 
 #[test]
+#[ignore = "tests the kernel, not us: `cargo xtask test whole` runs it"]
 fn jffs2_keeps_a_tree_and_takes_the_same_virtual_time_each_time() {
     let script = r#"
         mp nandsim id_bytes=0xec,0xf1,0x00,0x15 do_delays=1 && mp mtdblock && mp jffs2 || exit 1

@@ -2,6 +2,7 @@
 
 use nandlab_nand::{Chip, ChipSpec, Reliability};
 use nandlab_testkit::chip;
+use nandlab_testkit::share::is_whole;
 use nandlab_ubi::{Commit, Headers, LogOptions, Memory, Options, Superblock};
 
 /// A chip with or without sub-pages, of one die or more, whose shape varies with the seed.
@@ -67,4 +68,17 @@ pub fn memories() -> Vec<(&'static str, Options)> {
             without(log(Chain, Incremental, false)),
         ),
     ]
+}
+
+/// Indices of memories that together have each option: headers or none, a pair or a chain, full or
+/// incremental commits, compressed or not; and a fastmap.
+const SAMPLE: [usize; 3] = [1, 6, 7];
+
+/// The memories that a slow test tries.
+pub fn tried() -> Vec<(&'static str, Options)> {
+    let all = memories();
+    match is_whole() {
+        true => all,
+        false => SAMPLE.map(|at| all[at]).into(),
+    }
 }

@@ -15,6 +15,7 @@ use medium::{Log, Medium, Op};
 use nandlab_sim::mix;
 use nandlab_testkit::bugs::{NOT_SHRUNK, assert_row};
 use nandlab_testkit::media::Media;
+use nandlab_testkit::share::whole_or;
 use nandlab_ubifs::{Counts, Format, SeededBug, Switches, Ubifs, format};
 use nandlab_vfs::model::{Model, Rules};
 use nandlab_vfs::tree::{self, Tree};
@@ -483,7 +484,7 @@ fn a_block_of_master_nodes_that_is_erased_in_part_is_no_loss() {
         .filter(|at| is_master(&run.ops[*at]))
         .collect();
     for at in places {
-        for word in 0..60 {
+        for word in 0..whole_or(60, 20) {
             for next in 1..4 {
                 case.cut_at(&run, at + next, word)
                     .unwrap_or_else(|why| panic!("{at}: {why}"));

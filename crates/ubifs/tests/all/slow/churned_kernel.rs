@@ -2,9 +2,9 @@
 //! unmount, after a power cut that UBIFS itself emulates, and after the recovery. A cut may tear a
 //! write. Our tree is the kernel's, which mounts the same bytes.
 //!
-//! A plain run takes one form of each page size. `NANDLAB_UBIFS_CALLS=COUNT` takes every form with
-//! `COUNT` operations, half of them before the unmount; `NANDLAB_UBIFS_FORMS=TEXT` only those whose
-//! names contain `TEXT`.
+//! A plain run takes one form of each page size, a sample one form. `NANDLAB_UBIFS_CALLS=COUNT`
+//! takes every form with `COUNT` operations, half of them before the unmount;
+//! `NANDLAB_UBIFS_FORMS=TEXT` only those whose names contain `TEXT`.
 //!
 //! Needs the tools of `nandlab-oracle`, mtd-utils, and gcc with libc6-dev; fails naming the Debian
 //! package that is missing.

@@ -11,6 +11,7 @@ mod walk;
 use images::Image;
 use judges::{Ours, Repaired, Theirs};
 use list::Row;
+use nandlab_testkit::share::whole_or;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -66,8 +67,17 @@ fn judged(images: &[Image]) -> (Vec<Row>, Vec<String>) {
 fn our_check_agrees_with_e2fsck_on_each_image_but_for_listed_reasons() {
     let scratch = tempfile::tempdir().unwrap();
     let images = images::unpacked(scratch.path());
-    let expected = list::parse(LIST);
-    let judged = judged(&images.there);
+    let mut expected = list::parse(LIST);
+    // A sample takes each fifth.
+    let mut tried = Vec::new();
+    for (at, image) in images.there.into_iter().enumerate() {
+        if at.is_multiple_of(whole_or(1, 5)) {
+            tried.push(image);
+        } else {
+            expected.rows.remove(&image.name);
+        }
+    }
+    let judged = judged(&tried);
     let rows = judged.0;
     let mut wrong = judged.1;
     println!("{}", list::summary(&rows));

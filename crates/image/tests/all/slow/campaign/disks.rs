@@ -13,10 +13,13 @@ use nandlab_image::place::Place;
 use nandlab_image::volume::{Access, Opening, Volume};
 use nandlab_sim::mix;
 use nandlab_testkit::disk::save;
+use nandlab_testkit::share::whole_or;
 use nandlab_vfs::FileSystem;
 
 /// Images of a format, unless the environment says otherwise.
-const USUAL: u64 = 600;
+fn usual() -> u64 {
+    whole_or(600, 150)
+}
 
 /// A damaged volume: edits with repaired checksums, damage that knows no structure, or both.
 fn damaged(target: Target, number: u64) -> Ram {
@@ -133,7 +136,7 @@ fn judge(format: Format, target: Target, number: u64, show: bool, tally: &Tally)
 }
 
 fn run(format: Format, target: Target) {
-    let campaign = Campaign::of(USUAL);
+    let campaign = Campaign::of(usual());
     let tally = campaign.run(|number, tally| {
         judge(format, target, number, campaign.is_one(), tally);
     });

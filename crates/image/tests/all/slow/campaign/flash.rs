@@ -20,6 +20,7 @@ use nandlab_mtd::{Image, ImageFormat, Layout};
 use nandlab_oracle::manifest::{Manifest, differences};
 use nandlab_oracle::{Disk, Guest, OracleError, Report};
 use nandlab_sim::mix;
+use nandlab_testkit::share::whole_or;
 use nandlab_testkit::{kernel, manifest};
 use nandlab_ubi::{Headers, Options, Ubi, VolumeSpec};
 use nandlab_vfs::FileSystem;
@@ -32,7 +33,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 /// Media of a format, unless the environment says otherwise.
-const USUAL: u64 = 200;
+fn usual() -> u64 {
+    whole_or(200, 40)
+}
 /// Media that one boot judges.
 const BATCH: usize = 500;
 /// Words of our finding about a free block that holds something.
@@ -472,7 +475,7 @@ impl Format {
     }
 
     fn run(&self) {
-        let campaign = Campaign::of(USUAL);
+        let campaign = Campaign::of(usual());
         let cases = Mutex::new(Vec::new());
         let show = campaign.is_one();
         let tally = campaign.run(|number, tally| {

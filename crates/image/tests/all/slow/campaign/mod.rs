@@ -1,9 +1,9 @@
 //! Campaigns: many damaged images, on which our verdicts are compared with those of the formats'
 //! own tools, or of the kernel where a format has none.
 //!
-//! Each test takes a few hundred images of its format. `NANDLAB_CAMPAIGN` sets another number:
-//! `COUNT` images, or `COUNT:SEED` with a seed other than 1. `NANDLAB_CAMPAIGN=0xCASE` makes one
-//! image again, by the number that a failure prints, and keeps it. It shows the findings and the
+//! Each test takes some dozen images of its format, or a few hundred. `NANDLAB_CAMPAIGN` sets
+//! another number: `COUNT` images, or `COUNT:SEED` with a seed other than 1.
+//! `NANDLAB_CAMPAIGN=0xCASE` makes one image again, by the number that a failure prints, and keeps it. It shows the findings and the
 //! tool's words:
 //!
 //! ```text

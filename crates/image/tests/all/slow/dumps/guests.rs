@@ -194,14 +194,14 @@ fn complaints(report: &Report, key: &str) -> Vec<String> {
     all
 }
 
-/// Says whether nandsim makes a chip of a shape with BCH.
-pub fn refuses_bch(cell: Cell) -> bool {
+/// Says whether nandsim makes chips of these shapes with BCH.
+pub fn refuse_bch(cells: [Cell; 2]) -> [bool; 2] {
     let scratch = tempfile::tempdir().unwrap();
     fs::write(scratch.path().join("disk"), vec![0; UNIT]).unwrap();
-    let script = format!(
-        "{} bch=4 2>/dev/null && say made yes || say made no\ntrue\n",
-        cell.chip()
-    );
-    let report = boot(guest(scratch.path()), &script);
-    report.value("made") == Some("no")
+    let made = cells.map(|cell| {
+        let chip = cell.chip();
+        format!("{chip} bch=4 2>/dev/null && say {cell} yes || say {cell} no\n")
+    });
+    let report = boot(guest(scratch.path()), &(made.concat() + "true\n"));
+    cells.map(|cell| report.value(&cell.to_string()) == Some("no"))
 }

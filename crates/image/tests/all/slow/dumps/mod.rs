@@ -51,22 +51,22 @@ fn the_kernel_has_no_bch_on_small_pages() {
         medium: Medium::Jffs2,
         age: Age::Fresh,
     };
-    assert!(guests::refuses_bch(cell(SMALL)));
-    assert!(!guests::refuses_bch(cell(LARGE)));
+    let refused = guests::refuse_bch([SMALL, LARGE].map(cell));
+    assert_eq!(refused, [true, false]);
 }
 
-/// All cells of a code, or every fifth. Some code then has each medium of each age.
+/// All cells of a code, or two of them. Some code then has each medium of each age.
 fn cells(code: Code) -> Vec<Cell> {
     let all = Cell::all(code);
     if is_whole() {
         return all;
     }
-    let first = match code {
-        Code::Hamming => 0,
-        Code::Bch(4) => 1,
-        Code::Bch(_) => 3,
+    let numbers = match code {
+        Code::Hamming => [2, 10],
+        Code::Bch(4) => [1, 9],
+        Code::Bch(_) => [0, 5],
     };
-    all.into_iter().skip(first).step_by(5).collect()
+    numbers.map(|number| all[number]).to_vec()
 }
 
 #[test]

@@ -19,6 +19,7 @@ use nandlab_oracle::manifest::{Manifest, differences};
 use nandlab_oracle::{Disk, Report};
 use nandlab_testkit::kernel;
 use nandlab_testkit::manifest::manifest;
+use nandlab_testkit::share::whole_or;
 use nandlab_vfs::Time;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -153,7 +154,8 @@ fn each_defect_is_found_and_what_is_repaired_is_the_kernels() {
         "{missing} {}",
         wrong.join("\n")
     );
-    judge(scratch.path(), &mounted);
+    let judged: Vec<_> = mounted.into_iter().step_by(whole_or(1, 4)).collect();
+    judge(scratch.path(), &judged);
 }
 
 /// Lets the kernel mount the volumes and write to them.
