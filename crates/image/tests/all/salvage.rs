@@ -281,7 +281,7 @@ fn assert_no_damage_is_lost(sound: &[u8]) {
     let mut differ = 0;
     let mut named = 0;
     let mut silent = 0;
-    for seed in 0..whole_or(500, 120) {
+    for seed in 0..whole_or(500, 90) {
         let mut image = sound.to_vec();
         let node = &nodes[mix(seed, 0) as usize % nodes.len()];
         let inside = mix(seed, 1) as usize % node.len;
@@ -320,6 +320,6 @@ fn assert_no_damage_is_lost(sound: &[u8]) {
     }
     // Damage that ends with a page looks like an interrupted write.
     assert!(silent * 100 < differ, "{silent} of {differ} called sound");
-    assert!(differ > whole_or(200, 40), "{differ} images differ");
+    assert!(differ > whole_or(200, 30), "{differ} images differ");
     assert!(named * 10 > differ * 8, "{named} of {differ} by name");
 }

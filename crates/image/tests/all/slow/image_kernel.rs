@@ -10,6 +10,7 @@ use nandlab_image::tree::{Entry, Node};
 use nandlab_oracle::Disk;
 use nandlab_oracle::manifest::{Entry as Seen, Kind, Manifest, differences};
 use nandlab_testkit::kernel;
+use nandlab_testkit::share::is_whole;
 use nandlab_testkit::xattrs::{self, Attributes};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
@@ -133,7 +134,10 @@ fn the_kernel_sees_what_went_into_our_images() {
         "mp f2fs && mp ext4 && mp mtdram total_size=4096 erase_size=64 && mp mtdblock && mp jffs2 || exit 1\n",
     );
     let mut trees = Vec::new();
-    for ((name, format), device) in formats().into_iter().zip('a'..) {
+    // A sample has the newest of the ext family.
+    let mut tried = formats();
+    tried.retain(|(name, _)| is_whole() || !["ext2", "ext3"].contains(name));
+    for ((name, format), device) in tried.into_iter().zip('a'..) {
         let tree = tree(scratch.path(), name != "jffs2");
         let image = scratch.path().join(name);
         made(&tree, format.clone(), &image, 2);

@@ -158,9 +158,10 @@ impl Case {
     }
 }
 
-/// All cases, or the last one, which has the newest format and the longest history.
+/// All cases, or two that differ most. UBI itself guards a volume of which the kernel erased the
+/// free space, so that only the first of the two needs a repair.
 fn cases() -> &'static [Case] {
-    &CASES[whole_or(0, 3)..]
+    &CASES[whole_or(0, 2)..]
 }
 
 #[test]
