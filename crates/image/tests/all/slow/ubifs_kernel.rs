@@ -158,10 +158,10 @@ impl Case {
     }
 }
 
-/// All cases, or two that differ most. UBI itself guards a volume of which the kernel erased the
-/// free space, so that only the first of the two needs a repair.
+/// All cases, or the first one. The kernel erases no free space there: UBI guards what it copies
+/// then, and no repair would be needed.
 fn cases() -> &'static [Case] {
-    &CASES[whole_or(0, 2)..]
+    &CASES[..whole_or(4, 1)]
 }
 
 #[test]
