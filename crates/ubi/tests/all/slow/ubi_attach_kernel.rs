@@ -4,10 +4,9 @@
 //! nandsim waits as long as a chip would, in QEMU's deterministic virtual time; the kernel's log
 //! has the times at which the scan begins and ends. Two boots tell the processor's time from the
 //! flash's: an instruction takes 2 and 16 ns, in a sample 8 and 32, so that delays take fewer
-//! instructions. What the processor does for a header and for a block is
-//! what `docs/kernel-costs.md` has of UBI. What a read of a header costs there is measured too,
-//! since the kernel's NAND layer gives nandsim two commands for a part of a page; our chip takes
-//! that time for a page.
+//! instructions. The processor's work for a header and for a block is that of
+//! `docs/kernel-costs.md`. The test measures a read of a header there, too: the kernel's NAND layer
+//! gives nandsim two commands for a part of a page. Our chip takes that time for a page.
 //!
 //! Needs the tools of `nandlab-oracle`, and mtd-utils; fails naming the Debian package that is
 //! missing.
