@@ -133,7 +133,7 @@ fn complaint(report: &Report, key: &str) -> Option<String> {
 
 /// Rounds of `churn` in the first life: enough to fill the flash.
 fn rounds() -> u32 {
-    whole_or(12, 6)
+    whole_or(12, 9)
 }
 
 /// Shell: the first life of a file system, and what is asked of it in the next.
