@@ -29,8 +29,8 @@ const VERBS: &[Verb] = &[
     (
         "test",
         "run tidy, lint, prose, book, portable, python and the tests, and install the Debian \
-         packages that they need; `test whole` lets slow tests do all of their work, not a sample, \
-         and adds the ignored tests and a few mutants; `test quick` skips lint, prose, book, \
+         packages that they need; `test whole` lets long tests do all of their work, not a sample, \
+         and adds the ignored tests and a few mutants; `test quick` takes samples too, and skips lint, prose, book, \
          portable, python, doctests and the slow tests (real kernel, mounts, browser)",
         test::run,
     ),

@@ -18,7 +18,7 @@ const LONGEST: &[&str] = &[
     "nandlab", "ext", "image", "ubifs", "jffs2", "papers", "ubi", "f2fs", "ftl", "fat", "exec",
 ];
 
-/// The variable that slow tests read; `nandlab_testkit::share` has it too.
+/// The variable that long tests read; `nandlab_testkit::share` has it too.
 pub const WHOLE: &str = "NANDLAB_WHOLE";
 
 /// A test program.
@@ -32,7 +32,7 @@ struct Program {
 /// Builds all test programs and runs as many at a time as there are processors, since the tests
 /// that count a guest's instructions bear no more. Each runs one test at a time. Prints what a
 /// program printed when it ends.
-/// With `whole`, slow tests do all of their work instead of a sample, and ignored ones run too.
+/// With `whole`, long tests do all of their work instead of a sample, and ignored ones run too.
 pub fn run(whole: bool) -> Outcome {
     let mut programs = build()?;
     programs.sort_by_key(|program| place(&program.folder));

@@ -12,7 +12,7 @@ use std::time::Instant;
 /// no list to keep.
 pub const SLOW: &str = "slow::";
 
-/// `test`: slow tests do a sample of their work, and ignored tests do not run. `test whole`: all of
+/// `test`: long tests do a sample of their work, and ignored tests do not run. `test whole`: all of
 /// both, and a few mutants. `test quick`: what takes two minutes or so.
 pub fn run(words: &[String]) -> Outcome {
     match words {

@@ -12,7 +12,7 @@ use nandlab_testkit::cuts::{
 };
 use nandlab_testkit::files::{NOW, bytes, put};
 use nandlab_testkit::media::Media;
-use nandlab_testkit::share::{is_whole, whole_or};
+use nandlab_testkit::share::whole_or;
 use nandlab_vfs::{FileSystem, Ino, Sync, Time};
 
 type Logged = F2fs<WriteLog<Ram>>;
@@ -242,14 +242,16 @@ fn cuts_lose_nothing_that_was_fsynced() {
         1,
         3,
     );
-    if !is_whole() {
-        return;
-    }
+}
+
+#[test]
+#[ignore = "takes minutes: `cargo xtask test whole` runs it"]
+fn cuts_lose_nothing_that_was_fsynced_with_nothing_in_inodes() {
     let bare = Options {
         logs: 4,
         inline_data: false,
         inline_names: false,
-        ..defaults
+        ..Options::default()
     };
     cut_run(
         &record(60, &Format::default(), bare, mixed),

@@ -118,7 +118,7 @@ fn planted(shape: Shape) -> Image<Vec<u8>> {
     medium
 }
 
-/// Collects until BLOCKS erases or so many ROUNDS, or until the collector has given up.
+/// Stops after BLOCKS erases, after ROUNDS turns, or when the collector gives up.
 const COLLECT: &str = r#"
     collect() { # MTD KEY
         local before=$(erases) rounds=0

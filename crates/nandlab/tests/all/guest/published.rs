@@ -108,10 +108,15 @@ pub fn kernels(heading: &str) -> BTreeMap<String, f64> {
 }
 
 fn comparison(heading: &str) -> Vec<(String, [f64; 2])> {
+    rows(heading, compared)
+}
+
+/// The rows that the page has from a heading to the next.
+fn rows<T, C: FromIterator<T>>(heading: &str, row: impl Fn(&str) -> Option<T>) -> C {
     let page = fs::read_to_string(PAGE).unwrap_or_else(|error| panic!("{PAGE}: {error}"));
     let after = page.lines().skip_while(|line| *line != heading).skip(1);
     let section = after.take_while(|line| !line.starts_with('#'));
-    section.filter_map(compared).collect()
+    section.filter_map(row).collect()
 }
 
 /// A row of a comparison: its name, the kernel's and our instructions.
@@ -143,14 +148,10 @@ fn instructions<'a>(quick: &'a [Row], slow: &[Row]) -> Vec<(&'a str, f64)> {
 /// The published numbers by name: the rows of three columns whose last is a number, from a heading
 /// to the next.
 fn published(heading: &str) -> BTreeMap<String, f64> {
-    let text = fs::read_to_string(PAGE).unwrap_or_else(|error| panic!("{PAGE}: {error}"));
-    let row = |line: &str| match line.split('|').map(str::trim).collect::<Vec<_>>()[..] {
-        ["", name, _, number, ""] => Some((name.to_owned(), number.parse().ok()?)),
-        _ => None,
-    };
-    let after = text.lines().skip_while(|line| *line != heading).skip(1);
-    after
-        .take_while(|line| !line.starts_with('#'))
-        .filter_map(row)
-        .collect()
+    rows(heading, |line| {
+        match line.split('|').map(str::trim).collect::<Vec<_>>()[..] {
+            ["", name, _, number, ""] => Some((name.to_owned(), number.parse().ok()?)),
+            _ => None,
+        }
+    })
 }

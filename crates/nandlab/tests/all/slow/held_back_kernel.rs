@@ -13,6 +13,7 @@ use nandlab_mtd::Geometry;
 use nandlab_nand::{Chip, ChipSpec, preset};
 use nandlab_ubi::{Headers, Options, Ubi, VolumeSpec};
 use nandlab_workload::files::Look;
+use std::collections::BTreeMap;
 
 /// The heading in `docs/kernel-costs.md` under which the table is.
 const HEADING: &str = "## Ours beside the kernel";
@@ -334,31 +335,32 @@ fn our_attach(blocks: u32, written: u32) -> f64 {
     held_back::host().ubi_attach(&ubi.attach_cost()) as f64
 }
 
-/// Where a row's number of the kernel comes from.
-enum Source<'a> {
-    Calls(&'a Workload),
-    /// The attach of this key.
-    Attach(&'a str),
-}
-
-impl Source<'_> {
-    fn measured(&self, measured: &Measured) -> f64 {
-        match self {
-            Self::Calls(workload) => workload.kernel(measured),
-            Self::Attach(key) => measured.outside_flash(key, 0),
-        }
+/// The name of a workload's row.
+fn name(workload: &Workload) -> String {
+    match workload.kind {
+        Kind::Synced(1) | Kind::OverwriteSynced(1) => format!("{}-fsync", workload.key),
+        _ => workload.key.to_owned(),
     }
 }
 
-/// Our numbers beside those that `kernel` gives by name and source.
-fn compared(kernel: impl Fn(&str, Source<'_>) -> f64) -> Vec<Compared> {
+/// The kernel's instructions of each row, as a boot counted them.
+fn kernels(measured: &Measured) -> BTreeMap<String, f64> {
+    let files = JFFS2.iter().chain(&EXT3);
+    let calls = files.map(|(workload, _)| (name(workload), workload.kernel(measured)));
+    let attach = |key: &str| (key.to_owned(), measured.outside_flash(key, 0));
+    calls.chain(UBI.map(|(key, ..)| attach(key))).collect()
+}
+
+/// Our numbers beside the kernel's.
+fn compared(kernels: &BTreeMap<String, f64>) -> Vec<Compared> {
+    let kernel = |name: &str| match kernels.get(name) {
+        Some(instructions) => *instructions,
+        None => panic!("{HEADING} lacks {name}"),
+    };
     let row = |(workload, what): &(Workload, &'static str)| {
-        let name = match workload.kind {
-            Kind::Synced(1) | Kind::OverwriteSynced(1) => format!("{}-fsync", workload.key),
-            _ => workload.key.to_owned(),
-        };
+        let name = name(workload);
         Compared {
-            kernel: kernel(&name, Source::Calls(workload)),
+            kernel: kernel(&name),
             name,
             what,
             ours: workload.ours(),
@@ -367,7 +369,7 @@ fn compared(kernel: impl Fn(&str, Source<'_>) -> f64) -> Vec<Compared> {
     let attach = |(key, blocks, written, what): &(&str, u32, u32, &'static str)| Compared {
         name: (*key).to_owned(),
         what,
-        kernel: kernel(key, Source::Attach(key)),
+        kernel: kernel(key),
         ours: our_attach(*blocks, *written),
     };
     let files = JFFS2.iter().chain(&EXT3).map(row);
@@ -402,16 +404,13 @@ fn assert_near(rows: &[Compared]) {
 
 #[test]
 fn the_model_is_near_what_was_published_of_the_kernel() {
-    let kernels = published::kernels(HEADING);
-    let of = |name: &str| kernels.get(name).copied();
-    let rows = compared(|name, _| of(name).unwrap_or_else(|| panic!("{HEADING} lacks {name}")));
-    assert_near(&rows);
+    assert_near(&compared(&published::kernels(HEADING)));
 }
 
 #[test]
 #[ignore = "counts paths of the kernel once more: `cargo xtask test whole` runs it"]
 fn the_model_is_near_the_kernel_where_nothing_was_calibrated() {
     let measured = measured();
-    assert_near(&compared(|_, source| source.measured(&measured)));
+    assert_near(&compared(&kernels(&measured)));
     assert_attaches(&measured);
 }

@@ -3,8 +3,8 @@
 //!
 //! Each test takes some dozen images of its format, or a few hundred. `NANDLAB_CAMPAIGN` sets
 //! another number: `COUNT` images, or `COUNT:SEED` with a seed other than 1.
-//! `NANDLAB_CAMPAIGN=0xCASE` makes one image again, by the number that a failure prints, and keeps it. It shows the findings and the
-//! tool's words:
+//! `NANDLAB_CAMPAIGN=0xCASE` makes one image again, by the number that a failure prints, and keeps
+//! it. It shows the findings and the tool's words:
 //!
 //! ```text
 //! NANDLAB_CAMPAIGN=100000 cargo test -p nandlab-image --test all slow::campaign -- --nocapture
