@@ -30,8 +30,9 @@ const VERBS: &[Verb] = &[
         "test",
         "run tidy, lint, prose, book, portable, python and the tests, and install the Debian \
          packages that they need; `test whole` lets long tests do all of their work, not a sample, \
-         and adds the ignored tests and a few mutants; `test quick` takes samples too, and skips lint, prose, book, \
-         portable, python, doctests and the slow tests (real kernel, mounts, browser)",
+         and adds the ignored tests and a few mutants; `test quick` takes samples too, and skips \
+         lint, prose, book, portable, python, doctests and the slow tests (real kernel, mounts, \
+         browser)",
         test::run,
     ),
     (
