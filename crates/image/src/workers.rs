@@ -304,7 +304,8 @@ mod tests {
 
     #[test]
     fn files_that_claim_more_than_64_bits_together_are_given_in_order() {
-        let (jobs, waiting) = sync_channel(WAITING);
+        // All three batches wait: nobody takes one before the end.
+        let (jobs, waiting) = sync_channel(3);
         let mut queue = Queue {
             jobs,
             batch: Vec::new(),
