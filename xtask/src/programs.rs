@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The crates whose tests take longest, the longest first. The order decides when a program starts
 /// and nothing else.
@@ -20,6 +20,9 @@ const LONGEST: &[&str] = &[
 
 /// The variable that long tests read; `nandlab_testkit::share` has it too.
 pub const WHOLE: &str = "NANDLAB_WHOLE";
+
+/// A program that prints nothing for so long hangs. No test of a sample takes a tenth of it.
+const SILENCE: Duration = Duration::from_secs(20 * 60);
 
 /// A test program.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,19 +34,21 @@ struct Program {
 
 /// Builds all test programs and runs as many at a time as there are processors, since the tests
 /// that count a guest's instructions bear no more. Each runs one test at a time. Prints what a
-/// program printed when it ends.
-/// With `whole`, long tests do all of their work instead of a sample, and ignored ones run too.
+/// program printed when it ends. A program that hangs is killed, and its last line names the test.
+/// With `whole`, long tests do all of their work instead of a sample, ignored ones run too, and no
+/// program is killed.
 pub fn run(whole: bool) -> Outcome {
     let mut programs = build()?;
     programs.sort_by_key(|program| place(&program.folder));
     let queue = Mutex::new(VecDeque::from(programs));
     let failed = Mutex::new(Vec::new());
     let workers = thread::available_parallelism().map_or(1, usize::from);
+    let begin = Instant::now();
     thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
                 while let Some(program) = next(&queue) {
-                    if let Err(why) = program.run(whole) {
+                    if let Err(why) = program.run(whole, begin) {
                         locked(&failed).push(format!("{}: {why}", program.path.display()));
                     }
                 }
@@ -124,8 +129,8 @@ fn program(message: Value) -> Option<Program> {
 }
 
 impl Program {
-    /// Runs it as cargo does, and prints its output.
-    fn run(&self, whole: bool) -> Outcome {
+    /// Runs it as cargo does, and prints its output. The first program began at `first`.
+    fn run(&self, whole: bool, first: Instant) -> Outcome {
         let (output, kept) = tempfile::tempfile()
             .and_then(|file| Ok((file.try_clone()?, file)))
             .map_err(|why| why.to_string())?;
@@ -135,7 +140,7 @@ impl Program {
         if whole {
             command.env(WHOLE, "1").arg("--include-ignored");
         }
-        let status = command
+        let mut child = command
             .arg("--test-threads=1")
             .current_dir(&self.folder)
             .env("CARGO", cargo().get_program())
@@ -143,10 +148,12 @@ impl Program {
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(errors)
-            .status()
+            .spawn()
             .map_err(|why| why.to_string())?;
-        let seconds = begin.elapsed().as_secs();
-        self.print(kept, seconds).map_err(|why| why.to_string())?;
+        let status = end(&mut child, &kept, (!whole).then_some(SILENCE));
+        self.print(kept, begin.elapsed(), first.elapsed())
+            .map_err(|why| why.to_string())?;
+        let status = status?;
         match status.success() {
             true => Ok(()),
             false => Err(status.to_string()),
@@ -154,12 +161,41 @@ impl Program {
     }
 
     /// Prints in one piece: other programs may end at the same time.
-    fn print(&self, mut output: File, seconds: u64) -> io::Result<()> {
+    fn print(&self, mut output: File, took: Duration, since: Duration) -> io::Result<()> {
         io::Seek::rewind(&mut output)?;
         let mut out = io::stdout().lock();
-        writeln!(out, "{} s: {}", seconds, self.path.display())?;
+        writeln!(
+            out,
+            "{}: {} s; {} s since the first program began",
+            self.path.display(),
+            took.as_secs(),
+            since.as_secs()
+        )?;
         io::copy(&mut output, &mut out)?;
         out.flush()
+    }
+}
+
+/// Waits for the end of a program, and kills it if it prints nothing for so long.
+fn end(child: &mut Child, output: &File, silence: Option<Duration>) -> Result<ExitStatus, String> {
+    let mut length = 0;
+    let mut printed = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().map_err(|why| why.to_string())? {
+            return Ok(status);
+        }
+        let now = output.metadata().map_err(|why| why.to_string())?.len();
+        if now != length {
+            length = now;
+            printed = Instant::now();
+        }
+        if silence.is_some_and(|silence| printed.elapsed() > silence) {
+            let killed = child.kill().and_then(|()| child.wait());
+            killed.map_err(|why| why.to_string())?;
+            let seconds = printed.elapsed().as_secs();
+            return Err(format!("killed, since it printed nothing for {seconds} s"));
+        }
+        thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -196,11 +232,25 @@ mod tests {
             folder: "/".into(),
             path: path.into(),
         };
-        program("/bin/true").run(false).unwrap();
-        assert_eq!(
-            program("/bin/false").run(false).unwrap_err(),
-            "exit status: 1"
-        );
-        program("/no/such/program").run(false).unwrap_err();
+        let run = |path: &str| program(path).run(false, Instant::now());
+        run("/bin/true").unwrap();
+        assert_eq!(run("/bin/false").unwrap_err(), "exit status: 1");
+        run("/no/such/program").unwrap_err();
+    }
+
+    #[test]
+    fn a_program_that_prints_nothing_for_too_long_is_killed() {
+        let run = |program: &str, silence: Option<Duration>| {
+            let output = tempfile::tempfile().unwrap();
+            let mut command = Command::new("sh");
+            let command = command.args(["-c", program]);
+            let mut child = command.stdout(output.try_clone().unwrap()).spawn().unwrap();
+            end(&mut child, &output, silence)
+        };
+        let killed = run("exec sleep 1000", Some(Duration::ZERO)).unwrap_err();
+        assert!(killed.starts_with("killed, since"), "{killed}");
+        assert!(run("sleep 0.1", None).unwrap().success());
+        let patient = Some(Duration::from_secs(1000));
+        assert!(run("echo words; sleep 0.1", patient).unwrap().success());
     }
 }
